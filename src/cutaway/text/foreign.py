@@ -1,0 +1,108 @@
+"""Other models come with one `tokenizer.json` that describes the whole path from text to ids; the `tokenizers` library follows it.
+
+Not here: a merge-by-merge view, because the file may describe something other than merges.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cutaway.errors import TokenizerError
+from cutaway.text.bpe import Step, token_bytes
+from cutaway.text.vocabulary import Piece, Vocabulary, is_control, placed, read_json, read_text, whole
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+
+class ForeignTokenizer:
+    """Any `tokenizer.json`, followed to the letter."""
+
+    kind = "tokenizers"
+
+    def __init__(self, path: Path) -> None:
+        from tokenizers import Tokenizer
+
+        source = read_text(path)
+        try:
+            self._engine, self._strict = Tokenizer.from_str(source), Tokenizer.from_str(source)
+        except Exception as error:  # the library raises nothing more exact
+            raise TokenizerError(f"{path} is not a tokenizer that the tokenizers library can read: {error}") from error
+        self._strict.encode_special_tokens = True  # takes a control token's name for the text that it is
+        for engine in (self._engine, self._strict):
+            engine.no_padding()
+            engine.no_truncation()  # a text that does not fit is for the model to refuse, not for the tokenizer to cut
+        self.vocab_size: int = 1 + max(self._engine.get_vocab(with_added_tokens=True).values())
+        added = self._engine.get_added_tokens_decoder()
+        self.specials: Mapping[str, int] = {token.content: id_ for id_, token in sorted(added.items()) if token.special}
+        self._byte_level = type(self._engine.decoder).__name__ == "ByteLevel"
+        self.description = f"{type(self._engine.model).__name__} as {path.name} describes it, run by the tokenizers library"
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} tokenizer, {self.vocab_size:,} tokens>"
+
+    def encode(self, text: str, *, wrap: bool = False, allow_special: bool = False) -> list[int]:
+        return self._encoding(whole(text), wrap, allow_special).ids
+
+    def encode_pair(self, a: str, b: str) -> list[int]:
+        raise TokenizerError("A foreign tokenizer has no format for a pair of texts here", then="use RoBERTa")
+
+    def encode_words(self, words: Sequence[str]) -> list[int]:
+        return [id_ for i, word in enumerate(words) for id_ in self.encode(f" {word}" if i else word)]
+
+    def decode(self, ids: Sequence[int], *, keep_special: bool = True) -> str:
+        return self._engine.decode([self._checked(id_) for id_ in ids], skip_special_tokens=not keep_special)
+
+    def token(self, id: int) -> str:  # noqa: A002
+        if (token := self._engine.id_to_token(self._checked(id))) is None:
+            raise TokenizerError(f"The vocabulary has a gap at {id}")
+        return token
+
+    def id(self, token: str) -> int | None:
+        return self._engine.token_to_id(token)
+
+    def pieces(self, text: str, *, wrap: bool = False, allow_special: bool = False) -> list[Piece]:
+        joined = whole(text)
+        encoding = self._encoding(joined, wrap, allow_special)
+        found: list[Piece] = []
+        border = 0
+        for id_, span, added in zip(encoding.ids, encoding.offsets, encoding.special_tokens_mask, strict=True):
+            start, end = (border, border) if added and span == (0, 0) else span
+            border = end if not added else len(joined)
+            token, shown = encoding.tokens[len(found)], self._engine.decode([id_], skip_special_tokens=False)
+            raw = token_bytes(token) if self._byte_level and token not in self.specials else shown.encode()
+            found.append(Piece(id_, shown, raw, (start, end)))
+        return placed(found, text)
+
+    def steps(self, text: str) -> Iterator[Step]:
+        raise TokenizerError("A foreign tokenizer shows no merges", then="use a tokenizer of GPT-1, GPT-2 or RoBERTa")
+
+    def _encoding(self, text: str, wrap: bool, allow_special: bool) -> "Encoding":
+        return (self._engine if allow_special else self._strict).encode(text, add_special_tokens=wrap)
+
+    def _checked(self, id_: int) -> int:
+        if not 0 <= id_ < self.vocab_size:
+            raise TokenizerError(f"The tokenizer has no token {id_}", expected=f"an id from 0 to {self.vocab_size - 1}")
+        return id_
+
+
+def known_vocabulary(path: Path) -> tuple[Vocabulary, bool] | None:
+    """If a `tokenizer.json` says no more than GPT-1, GPT-2 or RoBERTa do: its vocabulary, and whether it wraps a text as RoBERTa does."""
+    file: dict[str, Any] = read_json(path)
+    norm, split, wrap, model = (file.get(part) or {} for part in ("normalizer", "pre_tokenizer", "post_processor", "model"))
+    shape = (model.get("type"), norm.get("type"), split.get("type"), model.get("end_of_word_suffix") or "")
+    if shape not in (("BPE", None, "ByteLevel", ""), ("BPE", "BertNormalizer", "BertPreTokenizer", "</w>")):
+        return None
+    own_ways = (
+        model.get("dropout") or model.get("continuing_subword_prefix") or wrap.get("special_tokens"),
+        split.get("add_prefix_space") or not split.get("use_regex", True),
+        not norm.get("lowercase", True),
+    )
+    added = {token["content"]: token["id"] for token in file.get("added_tokens") or []}
+    if any(own_ways) or not all(map(is_control, added)):
+        return None
+    try:
+        merges = [(left, right) for left, right in (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])]
+        return Vocabulary(model["vocab"] | added, merges), wrap.get("type") == "RobertaProcessing"
+    except TokenizerError:
+        return None  # gaps between ids, say: the library does not mind them
