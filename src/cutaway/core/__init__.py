@@ -1,0 +1,1 @@
+"""From token ids to logits. Knows no published model by name: what separates them comes in as a `Config`."""

@@ -1,0 +1,55 @@
+"""What stands on top of the last block: next-token logits, masked-word logits, or classes."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cutaway.core.config import Config
+from cutaway.core.tap import Tap
+
+
+class LanguageHead(nn.Module):
+    """Logits of the next token: the residual stream against every row of the output matrix."""
+
+    def __init__(self, config: Config, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.unembed = nn.Linear(config.width, config.vocab_size, bias=False)
+        if config.tied:
+            self.unembed.weight = embedding.weight
+
+    def forward(self, x: Tensor, tap: Tap) -> Tensor:
+        return tap("logits", self.unembed(x))  # (B, T, V)
+
+
+class MaskedHead(nn.Module):
+    """Logits of the word at each position: one more layer and norm, then the output matrix and a bias a token."""
+
+    def __init__(self, config: Config, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.width, config.width)
+        self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.unembed = nn.Linear(config.width, config.vocab_size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        if config.tied:
+            self.unembed.weight = embedding.weight
+
+    def forward(self, x: Tensor, tap: Tap) -> Tensor:
+        # the erf form, whatever the blocks use: the one published family with this head has it in both
+        x = tap.at("head")("transform", self.norm(F.gelu(self.dense(x))))  # (B, T, D)
+        return tap("logits", self.unembed(x) + self.bias)  # (B, T, V)
+
+
+class ClassifierHead(nn.Module):
+    """Logits of the classes, read at the first position alone."""
+
+    def __init__(self, config: Config, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.width, config.width)
+        self.out = nn.Linear(config.width, config.classes)
+
+    def forward(self, x: Tensor, tap: Tap) -> Tensor:
+        x = tap.at("head")("transform", torch.tanh(self.dense(x[:, 0])))  # (B, D)
+        return tap("logits", self.out(x))  # (B, C)
+
+
+HEADS = {"lm": LanguageHead, "mlm": MaskedHead, "classify": ClassifierHead}

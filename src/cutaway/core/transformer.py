@@ -1,0 +1,162 @@
+"""The transformer, from token ids to logits, to be read from top to bottom. Which model it is stands in its `Config`.
+
+    B texts   T positions   S positions that can be read   D width of the residual stream
+    H heads   K = D / H width of a head   M width of the MLP   V vocabulary
+
+Pre-norm (`norm_first`)                         Post-norm
+    resid_mid  = resid_pre + attn(ln1(resid_pre))   resid_mid  = resid_pre + attn(resid_pre)
+    resid_post = resid_mid + mlp(ln2(resid_mid))    resid_post = ln1(resid_mid) + mlp(ln1(resid_mid))
+    next         resid_post                         next         ln2(resid_post)
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cutaway.core.attention import Mask, attention, fused_attention, make_mask
+from cutaway.core.cache import Cache
+from cutaway.core.config import Config
+from cutaway.core.heads import HEADS
+from cutaway.core.tap import Tap, untapped
+from cutaway.errors import TextError
+
+
+class Embed(nn.Module):
+    """Token and place become one vector: two tables looked up and added."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.offset = config.position_offset
+        self.token = nn.Embedding(config.vocab_size, config.width)
+        self.position = nn.Embedding(config.position_rows, config.width)
+        self.segment = nn.Embedding(config.segments, config.width) if config.segments else None
+        self.norm = nn.LayerNorm(config.width, eps=config.norm_eps) if config.embed_norm else None
+
+    def forward(self, ids: Tensor, position: Tensor, tap: Tap) -> Tensor:
+        x = tap("tok_embed", self.token(ids))  # (B, T, D)
+        if self.segment is not None:
+            x = x + tap("segment_embed", self.segment.weight[0].expand_as(x))  # each text is one segment
+        x = x + tap("pos_embed", self.position(position + self.offset).expand_as(x))
+        if self.norm is not None:
+            x = tap("embed_norm", self.norm(x))
+        return tap("embed", x)  # (B, T, D)
+
+
+class Attention(nn.Module):
+    """The only part where positions read each other."""
+
+    def __init__(self, config: Config, layer: int) -> None:
+        super().__init__()
+        self.layer, self.heads = layer, config.heads
+        self.q = nn.Linear(config.width, config.width)
+        self.k = nn.Linear(config.width, config.width)
+        self.v = nn.Linear(config.width, config.width)
+        self.out = nn.Linear(config.width, config.width)
+
+    def forward(self, x: Tensor, mask: Mask, cache: Cache | None, tap: Tap) -> Tensor:
+        q = tap("q", self.split(self.q(x)))  # (B, H, T, K)
+        k = tap("k", self.split(self.k(x)))
+        v = tap("v", self.split(self.v(x)))
+        if cache is not None:
+            k, v = cache.extend(self.layer, k, v)  # (B, H, S, K)
+        z = fused_attention(q, k, v, mask) if tap is untapped else attention(q, k, v, mask.readable, tap)
+        return tap("out", self.out(z.transpose(1, 2).flatten(2)))  # (B, T, D)
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+
+
+class MLP(nn.Module):
+    """What each position makes of what it has read, on its own."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.up = nn.Linear(config.width, config.mlp_width)
+        self.down = nn.Linear(config.mlp_width, config.width)
+        # Two GELUs: the tanh form is an approximation that some models were trained with (Hendrycks & Gimpel 2016, section 2)
+        self.gelu = nn.GELU(approximate="tanh" if config.activation == "gelu_tanh" else "none")
+
+    def forward(self, x: Tensor, tap: Tap) -> Tensor:
+        x = tap("pre", self.up(x))  # (B, T, M)
+        x = tap("post", self.gelu(x))
+        return tap("out", self.down(x))  # (B, T, D)
+
+
+class Block(nn.Module):
+    """One floor: read, then think; each adds to the residual stream."""
+
+    def __init__(self, config: Config, layer: int) -> None:
+        super().__init__()
+        self.norm_first = config.norm_first
+        self.ln1 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.attn = Attention(config, layer)
+        self.ln2 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor, mask: Mask, cache: Cache | None, tap: Tap) -> Tensor:
+        x = tap("resid_pre", x)  # (B, T, D), as every line below
+        if self.norm_first:
+            mid = tap("resid_mid", x + self.attn(tap("ln1", self.ln1(x)), mask, cache, tap.at("attn")))
+            return tap("resid_post", mid + self.mlp(tap("ln2", self.ln2(mid)), tap.at("mlp")))
+        mid = tap("ln1", self.ln1(tap("resid_mid", x + self.attn(x, mask, cache, tap.at("attn")))))
+        return tap("ln2", self.ln2(tap("resid_post", mid + self.mlp(mid, tap.at("mlp")))))
+
+
+class Transformer(nn.Module):
+    """Token ids in, logits out."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = Embed(config)
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps) if config.final_norm else None
+        self.head = HEADS[config.head](config, self.embed.token) if config.head != "none" else None
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        cache: Cache | None = None,
+        tap: Tap = untapped,
+    ) -> Tensor:
+        """Logits (B, T, V) of token ids (B, T); of a classifier (B, C); without a head, the last residual stream (B, T, D).
+
+        lengths (B): how many tokens of each row are real, when shorter texts were padded on the right.
+        cache: what was read before; ids are then what comes next, and the cache is filled with them.
+        Raises TextError, before anything is computed, for a text that does not fit the context.
+        """
+        start = cache.length if cache is not None else 0
+        end = start + ids.shape[1]
+        if end > self.config.context:
+            raise TextError(f"The text has {end} tokens", expected=f"at most {self.config.context}, the model's context")
+        key_pos = torch.arange(end, device=ids.device)  # (S)
+        query_pos = key_pos[start:]  # (T)
+        mask = make_mask(query_pos, key_pos, self.config.causal, lengths)
+
+        x = self.embed(ids, query_pos, tap)  # (B, T, D)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, mask, cache, tap.at(f"blocks.{layer}"))
+        if cache is not None:
+            cache.advance(ids.shape[1])
+        if self.ln_f is not None:
+            x = tap("ln_f", self.ln_f(x))
+        return cast(Tensor, self.head(x, tap)) if self.head is not None else x
+
+
+def holding(config: Config, parameters: Mapping[str, Tensor]) -> Transformer:
+    """A transformer whose parameters are these tensors themselves, not copies; ready to run, not to train.
+
+    The caller names every parameter once; a tied output matrix may be left out. Raises RuntimeError otherwise.
+    """
+    with torch.device("meta"):
+        model = Transformer(config)
+    held = {name: p if isinstance(p, nn.Parameter) else nn.Parameter(p, requires_grad=False) for name, p in parameters.items()}
+    if config.tied and config.head in ("lm", "mlm"):
+        held["head.unembed.weight"] = held["embed.token.weight"]
+    model.load_state_dict(held, assign=True)
+    return model.eval()
