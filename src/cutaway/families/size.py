@@ -1,0 +1,26 @@
+"""How many numbers a model was left with, part by part: computed from its configuration, before any file is opened."""
+
+from cutaway.core.config import Config
+
+
+def parameters(config: Config) -> dict[str, int]:
+    """Parameters of each part; their sum is the model's size. A tied output matrix is counted once, as the embedding."""
+    d, m = config.width, config.mlp_width
+    norm = 2 * d
+    attention = 4 * (d * d + d)
+    mlp = d * m + m + m * d + d
+    untied = 0 if config.tied else config.vocab_size * d
+    return {
+        "token embedding": config.vocab_size * d,
+        "position embedding": config.position_rows * d,
+        "segment embedding": config.segments * d,
+        "attention": config.layers * attention,
+        "mlp": config.layers * mlp,
+        "norms": (2 * config.layers + config.final_norm + config.embed_norm) * norm,
+        "head": {
+            "lm": untied,
+            "mlm": d * d + d + norm + untied + config.vocab_size,
+            "classify": d * d + d + d * config.classes + config.classes,
+            "none": 0,
+        }[config.head],
+    }

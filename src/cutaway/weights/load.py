@@ -1,0 +1,128 @@
+"""Each tensor of a file is used once, and each parameter of a model is set once; anything else is an error that names both.
+
+Tensors are renamed, transposed and split. They are never folded, centred, added to, or filled in.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from cutaway.errors import WeightsError
+from cutaway.weights.names import Rule, Unused, match, plain
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Parameters by our names, in the file's precision, most of them views of the file; and what of the file was not needed."""
+
+    parameters: dict[str, Tensor]
+    unused: dict[str, str]  # the file's name: why it is not needed
+
+
+def assign(
+    tensors: Mapping[str, Tensor],
+    rules: Sequence[Rule],
+    wanted: Mapping[str, Shape],
+    ignore: Sequence[Unused] = (),
+    source: str = "the weights",
+) -> Loaded:
+    """The parameters `wanted`, by name and shape, out of a file's tensors.
+
+    Several tensors may mean one parameter (an output matrix that is the token embedding, written under both names): then
+    they must be equal. Raises WeightsError, naming every tensor left over, every parameter not set, every shape that differs.
+    """
+    book = _Book(wanted, source)
+    for name in tensors:
+        short = plain(name)
+        if why := _why_unused(short, tensors[name], ignore):
+            book.unused[name] = why
+        elif hit := _find(short, rules):
+            book.enter(name, tensors[name], *hit)
+        else:
+            book.extra.append(name)
+    return book.close()
+
+
+@dataclass
+class _Book:
+    """What has been assigned so far, and what went wrong."""
+
+    wanted: Mapping[str, Shape]
+    source: str
+    unused: dict[str, str] = field(default_factory=dict)
+    extra: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)  # shapes, in words
+    parameters: dict[str, Tensor] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)  # our name: theirs
+
+    def enter(self, name: str, tensor: Tensor, ours: tuple[str, ...], transpose: bool) -> None:
+        if not all(our in self.wanted for our in ours):
+            self.extra.append(name)
+            return
+        expected = _their_shape([self.wanted[our] for our in ours], transpose)
+        if tuple(tensor.shape) != expected:
+            self.wrong.append(f"{name} is {tuple(tensor.shape)}, and {' + '.join(ours)} would need {expected}")
+            self.origin.update(dict.fromkeys(ours, name))
+            return
+        rows = [self.wanted[our][0] for our in ours]
+        for our, part in zip(ours, torch.split(tensor.t() if transpose else tensor, rows), strict=True):
+            if our in self.parameters and not _equal(self.parameters[our], part):
+                raise _differ(self.source, self.origin[our], name, our)
+            self.parameters.setdefault(our, part)
+            self.origin.setdefault(our, name)
+
+    def close(self) -> Loaded:
+        missing = [our for our in self.wanted if our not in self.origin]
+        problems = [
+            missing and f"no tensor for {_listed(missing)}",
+            self.extra and f"nowhere to put {_listed(self.extra)}",
+            self.wrong and _listed(self.wrong, "; "),
+        ]
+        if any(problems):
+            raise WeightsError(
+                f"{self.source} does not fit its configuration: " + "; ".join(problem for problem in problems if problem),
+                expected="each tensor used once, and each parameter set once",
+                then="check that config.json and the weights belong together",
+            )
+        return Loaded(self.parameters, self.unused)
+
+
+def _why_unused(short: str, tensor: Tensor, ignore: Sequence[Unused]) -> str | None:
+    for unused in ignore:
+        if match(unused.theirs, short) is not None and unused.dims in (None, tensor.ndim):
+            return unused.why
+    return None
+
+
+def _find(short: str, rules: Sequence[Rule]) -> tuple[tuple[str, ...], bool] | None:
+    for rule in rules:
+        if (number := match(rule.theirs, short)) is not None:
+            return tuple(our.replace("{n}", number) for our in rule.ours), rule.transpose
+    return None
+
+
+def _their_shape(ours: Sequence[Shape], transpose: bool) -> Shape:
+    shape = (sum(our[0] for our in ours), *ours[0][1:])
+    return shape[::-1] if transpose else shape
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and torch.equal(a, b)
+
+
+def _differ(source: str, first: str, second: str, ours: str) -> WeightsError:
+    return WeightsError(
+        f"{source}: {first} and {second} both mean {ours}, and differ",
+        expected="equal tensors",
+        then="if they are meant to be two matrices, set tie_word_embeddings to false in config.json" if ours.endswith(".weight") else "",
+    )
+
+
+def _listed(names: Iterable[str], separator: str = ", ", limit: int = 12) -> str:
+    names = list(names)
+    more = [f"and {len(names) - limit} more"] if len(names) > limit else []
+    return separator.join(names[:limit] + more)

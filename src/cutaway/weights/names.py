@@ -1,0 +1,72 @@
+"""One weight has many names: publishers, ages and wrappers each add their own. Rules say which name means which.
+
+Strings only. The tensors are moved by `load`.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+# What wraps a model puts its own name in front: torch.compile, DistributedDataParallel, and transformers' heads around a body.
+PREFIXES = ("_orig_mod", "module", "model", "transformer", "roberta")
+_PREFIX = re.compile(rf"(?:(?:{'|'.join(PREFIXES)})\.)+")
+
+# TensorFlow's names for the two, kept by early files. Only as the whole end of a name: `my_gamma_gate` is somebody's weight.
+_TENSORFLOW_NORM = re.compile(r"((?:^|\.)LayerNorm\.)(gamma|beta)$")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A tensor of theirs is this parameter of ours, or, cut along its outputs, these parameters.
+
+    `{n}` stands for a layer's number. With `transpose`, theirs is stored [in, out].
+    """
+
+    theirs: str
+    ours: tuple[str, ...]
+    transpose: bool = False
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A tensor that published files hold and the model does not need, and why. `dims`: only with that many dimensions."""
+
+    theirs: str
+    why: str
+    dims: int | None = None
+
+
+def layer(theirs: str, *ours: str, transpose: bool = False) -> tuple[Rule, Rule]:
+    """The weight and the bias of one layer. A bias has nothing to transpose.
+
+    >>> [rule.ours for rule in layer("ln_f", "ln_f")]
+    [('ln_f.weight',), ('ln_f.bias',)]
+    """
+    weight, bias = (tuple(f"{name}.{part}" for name in ours) for part in ("weight", "bias"))
+    return Rule(f"{theirs}.weight", weight, transpose), Rule(f"{theirs}.bias", bias)
+
+
+def plain(name: str) -> str:
+    """The name without its wrappers, and with today's word for a norm's parameters.
+
+    >>> plain("module.transformer.h.0.ln_1.weight"), plain("roberta.embeddings.LayerNorm.gamma"), plain("my_gamma_gate")
+    ('h.0.ln_1.weight', 'embeddings.LayerNorm.weight', 'my_gamma_gate')
+    """
+    if prefix := _PREFIX.match(name):
+        name = name[prefix.end() :]
+    return _TENSORFLOW_NORM.sub(lambda found: found[1] + {"gamma": "weight", "beta": "bias"}[found[2]], name)
+
+
+def match(pattern: str, name: str) -> str | None:
+    """The layer's number, "" where the pattern has none; None if the name is another.
+
+    >>> match("h.{n}.ln_1.weight", "h.11.ln_1.weight"), match("wte.weight", "wte.weight"), match("h.{n}.ln_1.weight", "h.1.ln_2.weight")
+    ('11', '', None)
+    """
+    found = _compiled(pattern).fullmatch(name)
+    return None if found is None else "".join(found.groups())
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\{n\}", "(0|[1-9][0-9]*)"))

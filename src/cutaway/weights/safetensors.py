@@ -1,0 +1,100 @@
+"""Weights as the field publishes them since 2023: safetensors, in one file or in shards with an index.
+
+Nothing is unpickled. A tensor is read, as a view of the mapped file, when it is asked for.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from cutaway.errors import WeightsError
+from cutaway.weights.files import FILE, INDEX, entrance, weight_files, weight_map
+from cutaway.weights.header import corrupt, read_header
+
+__all__ = ["FILE", "INDEX", "Safetensors", "open_safetensors", "save_safetensors", "weight_files"]
+
+
+
+class Safetensors(Mapping[str, Tensor]):
+    """The tensors of one model, by the names the file gives them."""
+
+    def __init__(self, paths: tuple[Path, ...]) -> None:
+        self.paths = paths
+        self.metadata: dict[str, str] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._files: dict[str, Any] = {}  # by tensor name
+        for path in paths:
+            header = read_header(path)
+            try:
+                file = safe_open(path, framework="pt")
+            except (SafetensorError, OSError) as error:
+                raise corrupt(path, str(error)) from error
+            self.metadata |= header.metadata
+            self.shapes |= header.shapes
+            self._files |= dict.fromkeys(header.shapes, file)
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor: Tensor = self._files[name].get_tensor(name)
+        return tensor
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+
+def open_safetensors(path: Path) -> Safetensors:
+    """The tensors in a file, or in a folder that holds one file or shards. Every header is checked; no tensor is read.
+
+    Raises WeightsError, naming the file and the reason.
+    """
+    first = entrance(path)
+    paths = weight_files(first)
+    if first.suffix == ".json":
+        _check_shards(first, paths)
+    return Safetensors(paths)
+
+
+def save_safetensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write a file that is there whole or not at all: under another name first, then renamed.
+
+    Raises WeightsError if two names mean one tensor (a tied matrix has one name here), or if the file cannot be written.
+    """
+    _refuse_aliases(tensors)
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+        save_file(whole, new, {"format": "pt", **(metadata or {})})  # transformers refuses a file that does not say "format"
+        with new.open("rb+") as file:
+            os.fsync(file.fileno())
+        new.replace(path)
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{path} cannot be written: {error}") from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _check_shards(index: Path, paths: tuple[Path, ...]) -> None:
+    names = weight_map(index)
+    for path in paths:
+        if not path.is_file():
+            raise WeightsError(f"{path} is missing", expected=f"every shard that {index.name} names", then="download it again")
+        listed, held = {name for name, shard in names.items() if shard == path.name}, read_header(path).shapes.keys()
+        if differ := sorted(listed ^ held):
+            where = "the index alone" if differ[0] in listed else "the shard alone"
+            raise corrupt(path, f"it and {index.name} disagree on {len(differ)} tensors: {differ[0]} is in {where}")
+
+
+def _refuse_aliases(tensors: Mapping[str, Tensor]) -> None:
+    seen: dict[tuple[torch.device, int], str] = {}
+    for name, tensor in tensors.items():
+        if tensor.numel() and (first := seen.setdefault((tensor.device, tensor.data_ptr()), name)) != name:
+            raise WeightsError(f"{first} and {name} are one tensor", expected="each tensor once", then="leave one of the two names out")
