@@ -1,0 +1,49 @@
+"""A name becomes the place where a model's files lie. Nothing is substituted silently, and no torch is loaded.
+
+    a known name or alias   nano-gpt2, gpt2, roberta, openai-community/gpt2 …   shipped, in the Hub's cache, or fetched
+    a path                  ./folder, folder/, weights.safetensors              a separator, a dot or a file suffix tells
+    owner/name              any other model on the Hub
+"""
+
+import re
+from pathlib import Path
+
+from cutaway.errors import ModelError
+from cutaway.families import PUBLISHED, Family, find_known
+from cutaway.registry import no_such
+from cutaway.shipped import shipped_folder, shipped_names
+from cutaway.weights.fetch import find
+
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+def locate(source: str, *, offline: bool = False) -> tuple[str, Path, tuple[str, ...]]:
+    """The name, the place of the files, and what is to be said about the choice. Fetches what is known and not here."""
+    path = Path(source).expanduser()
+    also = (f"{source} is also a folder here; the known model was meant. Write ./{source} for the folder.",) if path.is_dir() else ()
+    if source in shipped_names():
+        return source, shipped_folder(source), also
+    if known := find_known(source):
+        try:
+            return known.name, find(known.repo, known.revision, offline=offline), also
+        except ModelError as error:
+            then = f"{error.then}; {_stand_in(known.family)} is shipped and runs now"
+            raise ModelError(error.given, expected=error.expected, then=then) from None
+    if path.exists() and is_path(source):
+        return source, path, ()
+    if HUB_ID.fullmatch(source):
+        return source, find(source, offline=offline), ()
+    if is_path(source):
+        raise ModelError(f"There is no file or folder {source}", expected="config.json and model.safetensors in a folder, or a known name")
+    if path.is_dir():
+        raise ModelError(f"{source!r} is not a known model", then=f"write ./{source} for the folder of that name")
+    raise no_such("model", source, [*shipped_names(), *(name for known in PUBLISHED for name in (known.name, *known.aliases))])
+
+
+def is_path(source: str) -> bool:
+    """A path has a separator, a dot or a file suffix; a name has none."""
+    return bool(set(source) & set("/\\.~"))
+
+
+def _stand_in(family: Family) -> str:
+    return f"nano-{family.name}"

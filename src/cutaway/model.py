@@ -1,0 +1,176 @@
+"""A model in the user's hands: a transformer, its tokenizer, and where both came from."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from cutaway.core.config import Config
+from cutaway.core.tap import Tap, tap_names, untapped
+from cutaway.core.transformer import Transformer, holding
+from cutaway.errors import ModelError, TextError
+from cutaway.text.tokenizer import Piece, Tokenizer
+from cutaway.trace.edit import Edit, Edits, editing
+from cutaway.trace.record import Trace, record
+from cutaway.weights.hash import weights_sha256
+
+if TYPE_CHECKING:
+    from cutaway.predict import NextToken
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model came from: `files` are its weights (none for a model in memory); `notes` is what the loader has to say."""
+
+    name: str
+    family: str
+    files: tuple[Path, ...] = ()
+    card: Mapping[str, Any] = field(default_factory=dict)  # of a model that this project trained itself
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Model:
+    """A transformer with its tokenizer. Make one with `cutaway.load`."""
+
+    transformer: Transformer
+    text: Tokenizer | None  # None: a folder, or a model in memory, that came without one
+    origin: Origin
+    edits: tuple[Edits, ...] = ()  # in force, the outermost first
+
+    @property
+    def name(self) -> str:
+        return self.origin.name
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        if self.text is None:
+            raise ModelError(f"{self.name} came without a tokenizer", then="put its files beside the weights, or give tokenizer=FOLDER to load")
+        return self.text
+
+    @property
+    def config(self) -> Config:
+        return self.transformer.config
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.transformer.embed.token.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.transformer.embed.token.weight.device
+
+    @property
+    def taps(self) -> list[str]:
+        return tap_names(self.config)
+
+    @cached_property
+    def weights_sha256(self) -> str | None:
+        """Of the file; of several files, that of the sorted lines `<sha256>  <name>`; None for a model in memory."""
+        return weights_sha256(self.origin.files) if self.origin.files else None
+
+    def facts(self) -> dict[str, Any]:
+        """What shapes every number that this model gives."""
+        return {
+            "model": self.name,
+            "weights_sha256": self.weights_sha256,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": str(self.device),
+            "threads": torch.get_num_threads(),
+        }
+
+    def with_config(self, **changes: Any) -> "Model":
+        """The same weights under another configuration, `causal=False` for one. Shapes must stay as they are."""
+        other = holding(self.config.with_(**changes), self.transformer.state_dict(keep_vars=True))
+        said = ", ".join(f"{name}={value}" for name, value in changes.items())
+        origin = dataclasses.replace(self.origin, name=f"{self.name} ({said})")
+        return Model(other, self.text, origin)
+
+    def pieces(self, text: str) -> list[Piece]:
+        """The text as this model reads it, with whatever its format puts around it.
+
+        Raises TextError if the text is empty or does not fit the context.
+        """
+        pieces = self.tokenizer.pieces(text, wrap=True, allow_special=self.config.head == "mlm")
+        if not any(piece.span[0] < piece.span[1] for piece in pieces):
+            raise TextError("The text is empty", expected="at least one token")
+        if len(pieces) > self.config.context:
+            raise TextError(
+                f"The text has {len(pieces)} tokens, and {self.name} reads at most {self.config.context}", then="shorten it; nothing was cut"
+            )
+        return pieces
+
+    def notes_on(self, text: str) -> tuple[str, ...]:
+        """What a reader of this model's numbers on this text has to know."""
+        notes = self.origin.notes
+        if words := self.origin.card.get("words"):
+            outside = sorted({word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in words})
+            if outside:
+                notes += (f"Nano models know a small English world only; {', '.join(outside[:8])} {'is' if len(outside) == 1 else 'are'} not in it.",)
+        return notes
+
+    def batch(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[list[Piece]]]:
+        """ids (B, T) padded on the right, lengths (B), and the pieces of each text."""
+        pieces = [self.pieces(text) for text in texts]
+        ids, lengths = pad([[piece.id for piece in row] for row in pieces])
+        return ids.to(self.device), lengths.to(self.device), pieces
+
+    @torch.no_grad()
+    def logits(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Logits (B, T, V) of token ids (B, T), under the edits in force; of a classifier (B, C)."""
+        tap = Tap(editing(self.edits)) if self.edits else untapped
+        return self.transformer(ids, lengths=lengths, tap=tap)  # type: ignore[no-any-return]
+
+    def trace(self, texts: str | Sequence[str]) -> Trace:
+        """Every tap of one run, through the eager kernel, under the edits in force."""
+        return record(self, [texts] if isinstance(texts, str) else list(texts))
+
+    @contextmanager
+    def edit(self, changes: Mapping[str, Edit | Callable[[Tensor], Tensor]]) -> Iterator[Edits]:
+        """Edits in force inside the `with` block. Tap names may hold `*`; see `cutaway.trace.edit` for the edits.
+
+        Raises TapError for a name that matches no tap, EditError for an edit that does not fit or was never met.
+        """
+        edits = Edits.prepare(self, changes)
+        before = self.edits
+        self.edits = (*before, edits)
+        try:
+            yield edits
+        finally:
+            self.edits = before
+        edits.check_met()
+
+    def next_token(self, text: str, k: int = 10) -> "NextToken":
+        """The k likeliest next tokens."""
+        from cutaway.predict import next_token
+
+        return next_token(self, text, k)
+
+    def require_head(self, head: str, verb: str) -> None:
+        """Raise ModelError unless the model has this head."""
+        if self.config.head != head:
+            raise ModelError(f"{self.name} {LACKS[head]}", expected=f"a model with one for {verb!r}, nano-gpt2 for instance" if head == "lm" else "nano-roberta")
+
+    def __repr__(self) -> str:
+        config = self.config
+        count = sum(parameter.numel() for parameter in self.transformer.parameters())
+        return f"<Model {self.name}: {config.layers} layers × {config.heads} heads, width {config.width}, {count:,} parameters, {self.dtype}, {self.device}>"
+
+
+LACKS = {"lm": "has no next-token head", "mlm": "has no masked-word head"}
+
+
+def pad(rows: Sequence[Sequence[int]], width: int = 0) -> tuple[Tensor, Tensor]:
+    """ids (B, T) padded on the right, to `width` at least, and lengths (B). What pads is never read, so it may be any id."""
+    lengths = torch.tensor([len(row) for row in rows])
+    ids = torch.zeros(len(rows), max(width, int(lengths.max())), dtype=torch.long)
+    for n, row in enumerate(rows):
+        ids[n, : len(row)] = torch.tensor(row)
+    return ids, lengths
