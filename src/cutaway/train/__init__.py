@@ -1,0 +1,1 @@
+"""Training: passages in, weights out. One process, one optimizer, exact resume."""
