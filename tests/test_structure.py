@@ -62,7 +62,8 @@ def test_imports_go_down_only(path: Path) -> None:
 
 
 def test_nothing_imports_the_command_line() -> None:
-    assert [path.name for path in FILES if room(path) != "cli" and path.name != "__main__.py" for m in imports(path) if m.startswith("cli")] == []
+    others = [path for path in FILES if room(path) != "cli" and path.name != "__main__.py"]
+    assert [path.name for path in others if any(module.startswith("cli") for module in imports(path))] == []
 
 
 def test_the_core_is_nameless() -> None:

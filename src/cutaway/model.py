@@ -52,7 +52,8 @@ class Model:
     @property
     def tokenizer(self) -> Tokenizer:
         if self.text is None:
-            raise ModelError(f"{self.name} came without a tokenizer", then="put its files beside the weights, or give tokenizer=FOLDER to load")
+            then = "put its files beside the weights, or give tokenizer=FOLDER to load (on the command line --tokenizer)"
+            raise ModelError(f"{self.name} came without a tokenizer", then=then)
         return self.text
 
     @property
@@ -102,9 +103,8 @@ class Model:
         if not any(piece.span[0] < piece.span[1] for piece in pieces):
             raise TextError("The text is empty", expected="at least one token")
         if len(pieces) > self.config.context:
-            raise TextError(
-                f"The text has {len(pieces)} tokens, and {self.name} reads at most {self.config.context}", then="shorten it; nothing was cut"
-            )
+            given = f"The text has {len(pieces)} tokens, and {self.name} reads at most {self.config.context}"
+            raise TextError(given, then="shorten it; nothing was cut")
         return pieces
 
     def notes_on(self, text: str) -> tuple[str, ...]:
@@ -113,7 +113,8 @@ class Model:
         if words := self.origin.card.get("words"):
             outside = sorted({word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in words})
             if outside:
-                notes += (f"Nano models know a small English world only; {', '.join(outside[:8])} {'is' if len(outside) == 1 else 'are'} not in it.",)
+                listed = ", ".join(outside[:8]) + (f" and {len(outside) - 8} more" if len(outside) > 8 else "")
+                notes += (f"Nano models know a small English world only; not in it: {listed}.",)
         return notes
 
     def batch(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[list[Piece]]]:
@@ -156,15 +157,18 @@ class Model:
     def require_head(self, head: str, verb: str) -> None:
         """Raise ModelError unless the model has this head."""
         if self.config.head != head:
-            raise ModelError(f"{self.name} {LACKS[head]}", expected=f"a model with one for {verb!r}, nano-gpt2 for instance" if head == "lm" else "nano-roberta")
+            lacks, has = HEADS[head]
+            raise ModelError(f"{self.name} has no {lacks}, which {verb!r} needs", expected=f"a model with one, {has} for instance")
 
     def __repr__(self) -> str:
         config = self.config
         count = sum(parameter.numel() for parameter in self.transformer.parameters())
-        return f"<Model {self.name}: {config.layers} layers × {config.heads} heads, width {config.width}, {count:,} parameters, {self.dtype}, {self.device}>"
+        sizes = f"{config.layers} layers × {config.heads} heads, width {config.width}, {count:,} parameters"
+        return f"<Model {self.name}: {sizes}, {self.dtype}, {self.device}>"
 
 
-LACKS = {"lm": "has no next-token head", "mlm": "has no masked-word head"}
+# What a head is called, and a model that has one.
+HEADS = {"lm": ("next-token head", "nano-gpt2"), "mlm": ("masked-word head", "nano-roberta")}
 
 
 def pad(rows: Sequence[Sequence[int]], width: int = 0) -> tuple[Tensor, Tensor]:

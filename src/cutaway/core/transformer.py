@@ -14,7 +14,6 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from cutaway.core.attention import Mask, attention, fused_attention, make_mask
 from cutaway.core.cache import Cache
@@ -66,7 +65,7 @@ class Attention(nn.Module):
         return tap("out", self.out(z.transpose(1, 2).flatten(2)))  # (B, T, D)
 
     def split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+        return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
 
 
 class MLP(nn.Module):

@@ -23,7 +23,8 @@ def find_word(text: str, pieces: Sequence["Piece"], word: str, occurrence: int |
         raise TextError(f"The word {word!r} is not in {text!r}", expected="one of its words: " + ", ".join(words))
     if occurrence is None and len(found) > 1:
         listed = "; ".join(f"{n}: {context(text, *span)}" for n, span in enumerate(found, 1))
-        raise TextError(f"The word {word!r} occurs {len(found)} times in {text!r}", expected=f"an occurrence ({listed})", then="name one by its number")
+        given = f"The word {word!r} occurs {len(found)} times in {text!r}"
+        raise TextError(given, expected=f"an occurrence ({listed})", then="name one by its number")
     if occurrence is not None and not 1 <= occurrence <= len(found):
         raise TextError(f"Occurrence {occurrence} of {word!r}", expected=f"1 to {len(found)}, since that is how often it is in {text!r}")
     start, end = found[(occurrence or 1) - 1]

@@ -190,7 +190,8 @@ class Edits:
         """Raise EditError if some edit was never applied."""
         missed = [tap for tap in self.changes if tap not in self.met]
         if missed:
-            raise EditError(f"The edit of {', '.join(missed)} was never applied: no run inside the `with` block came past", then="run the model inside it")
+            given = f"The edit of {', '.join(missed)} was never applied: no run inside the `with` block came past"
+            raise EditError(given, then="run the model inside it")
 
     def listed(self) -> tuple[str, ...]:
         return tuple(f"{name}: {edit}" for name, edit in self.named.items())

@@ -98,7 +98,8 @@ class Trace(Mapping[str, Tensor]):
         """Where `query` looks, a word of the text or a position, in one head."""
         position = query if isinstance(query, int) else find_word(self.texts[text], self.pieces[text], query, occurrence)[-1]
         config = self.model.config
-        for name, number, size in (("layer", layer, config.layers), ("head", head, config.heads), ("position", position, self.lengths[text])):
+        asked = {"layer": (layer, config.layers), "head": (head, config.heads), "position": (position, self.lengths[text])}
+        for name, (number, size) in asked.items():
             if not 0 <= number < size:
                 raise TextError(f"{name} {number}", expected=f"0 to {size - 1}")
         real = self.lengths[text]
