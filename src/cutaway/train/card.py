@@ -17,7 +17,7 @@ from cutaway.text.tokenizer import Tokenizer
 from cutaway.train.baselines import score_baselines
 from cutaway.train.loop import Step
 from cutaway.train.score import score
-from cutaway.worlds import TIERS, passages, test_twins
+from cutaway.worlds import TIERS, passages, twin_set
 
 if TYPE_CHECKING:
     from cutaway.train.nano import Recipe
@@ -28,6 +28,11 @@ LIMITS = (
     "positions beyond the longest passage trained on were never trained",
     "a model of this size says nothing about the published models; it shows how such an architecture can work",
 )
+
+SALIENCE = {
+    "lm": "the noun that gives the answer weighs {} times as much in the loss as any other token",
+    "mlm": "the noun that gives the answer is hidden with probability {}, any other token with 0.15",
+}
 
 
 @dataclass
@@ -61,14 +66,17 @@ def write(folder: Path, name: str, recipe: "Recipe", model: Transformer, tokeniz
         "config": model.config.to_dict(),
         "schedule": asdict(recipe.schedule),
         "batch_tokens": recipe.batch_tokens,
-        "salient": recipe.salient if model.config.head == "mlm" else None,
+        "salient": recipe.salient,
+        "salience": SALIENCE[model.config.head].format(recipe.salient),
         "tokens": log.tokens,
         "minutes": round(minutes, 1),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, torch {torch.__version__}, {torch.get_num_threads()} threads",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
         "loss": log.curve,
         "longest": longest(tokenizer),
-        "scores": {tier: score(model, tokenizer, test_twins(tier)).to_dict() for tier in TIERS},
-        "baselines": score_baselines(test_twins("pairs")),
+        "scores": {tier: score(model, tokenizer, twin_set(tier)).to_dict() for tier in TIERS},
+        "baselines": score_baselines(twin_set("pairs")),
         "limits": LIMITS,
         "words": words(),
     }
@@ -93,8 +101,9 @@ def page(card: Mapping[str, Any]) -> str:
         f"# {card['name']}",
         "",
         f"A nano model: {card['parameters']:,} parameters, trained by this project on the micro-world of `cutaway.worlds`.",
-        f"Made by `{card['command']}` from seed {card['schedule']['seed']}: {card['tokens']:,} tokens in {card['schedule']['steps']:,} steps, "
-        f"{card['minutes']} minutes on {card['machine']}.",
+        f"Made by `{card['command']}` from seed {card['schedule']['seed']}: {card['tokens']:,} tokens in {card['schedule']['steps']:,} "
+        f"steps, {card['minutes']} minutes on {card['machine']}, torch {card['torch']}, threads: {card['threads']}.",
+        f"In training {card['salience']}.",
         f"The longest passage it was trained on has {card['longest']} tokens; the context is {card['config']['context']}.",
         "",
         "| twins | n | sentences right | both of a twin right |",

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-
 from cutaway.core.transformer import Transformer
 from cutaway.families import FAMILIES
 from cutaway.text.tokenizer import Tokenizer, load_tokenizer

@@ -10,6 +10,8 @@ from cutaway.core.transformer import Transformer
 from cutaway.text.tokenizer import Tokenizer
 from cutaway.worlds import Twin
 
+PROMPT = " The"  # the revealing continuation begins so, and has to name one of the two
+
 
 @dataclass(frozen=True)
 class Score:
@@ -27,7 +29,7 @@ class Score:
 def score(model: Transformer, tokenizer: Tokenizer, twins: Sequence[Twin]) -> Score:
     """Ask each sentence's revealing continuation: next token of a causal model, the masked word of a bidirectional one."""
     asked = [(text, rest, means) for t in twins for text, rest, means in zip((t.a, t.b), t.rest, t.means, strict=True)]
-    rows = [question(tokenizer, text, twin.prompt, rest, model.config.head) for (text, rest, _), twin in zip(asked, doubled(twins), strict=True)]
+    rows = [question(tokenizer, text, rest, model.config.head) for text, rest, _ in asked]
     nouns = torch.tensor([[tokenizer.pieces(f"The {noun}")[1].id for noun in twin.nouns] for twin in doubled(twins)])  # (2n, 2)
     logits = logits_at(model, rows)  # (2n, V)
     both = logits.gather(1, nouns)  # (2n, 2)
@@ -41,12 +43,12 @@ def doubled(twins: Sequence[Twin]) -> list[Twin]:
     return [twin for twin in twins for _ in range(2)]
 
 
-def question(tokenizer: Tokenizer, text: str, prompt: str, rest: str, head: str) -> tuple[list[int], int]:
+def question(tokenizer: Tokenizer, text: str, rest: str, head: str) -> tuple[list[int], int]:
     """The ids to read, and the place among them whose logits answer."""
     if head == "mlm":
-        ids = tokenizer.encode(f"{text}{prompt}<mask>{rest}", wrap=True, allow_special=True)
+        ids = tokenizer.encode(f"{text}{PROMPT}<mask>{rest}", wrap=True, allow_special=True)
         return ids, ids.index(tokenizer.specials["<mask>"])
-    ids = tokenizer.encode(text + prompt)
+    ids = tokenizer.encode(text + PROMPT)
     return ids, len(ids) - 1
 
 

@@ -4,6 +4,6 @@ No model and no torch here: text and truth alone.
 """
 
 from cutaway.worlds.passages import Passage, passages
-from cutaway.worlds.twins import TIERS, Twin, test_twins
+from cutaway.worlds.twins import TIERS, Twin, twin_set
 
-__all__ = ["TIERS", "Passage", "Twin", "passages", "test_twins"]
+__all__ = ["TIERS", "Passage", "Twin", "passages", "twin_set"]

@@ -27,7 +27,7 @@ TIERS = {
 class Twin:
     """Two sentences and a neutral one. `nouns` are in order of mention; a means nouns[means[0]], b means nouns[means[1]].
 
-    The revealing continuation of each is `prompt` and then the noun; `rest` completes it, for models that read both ways.
+    The revealing continuation of each is " The" and then the noun; `rest` completes it, for models that read both ways.
     """
 
     a: str
@@ -40,10 +40,9 @@ class Twin:
     frame: str
     order: int
     words: tuple[str, str]
-    prompt: str = " The"
 
 
-def test_twins(tier: str = "pairs", seed: int = 2026) -> list[Twin]:
+def twin_set(tier: str = "pairs", seed: int = 2026) -> list[Twin]:
     """One twin for each frame, order of mention and ordered pair of opposite phrases; the same for the same seed."""
     rng = random.Random(f"{tier}/{seed}")
     return [
@@ -65,10 +64,12 @@ def make_twin(tier: str, rng: random.Random, frame: Frame, order: int, a: Cue, b
     nouns = draw_pair(tier, rng, kind)
     one = Scene(frame, order, a, nouns, pronoun_of(kind, rng))
     scenes = (one, replace(one, cue=b), replace(one, cue=synonym(a, frame)))
-    says = [scene.early() if tier == "early" else scene.late() for scene in scenes]
     after = aftermath(tier, rng, one)
+    said, other, same = ((scene.early() if tier == "early" else scene.late()) + after for scene in scenes)
     return Twin(
-        *(text + after for text in says),
+        a=said,
+        b=other,
+        neutral=same,
         nouns=one.mentioned,
         means=(one.mentioned.index(scenes[0].referent), one.mentioned.index(scenes[1].referent)),
         pronoun=one.pronoun,
