@@ -1,0 +1,87 @@
+"""Where things are printed: data to standard output, all else to standard error. A console that lacks a sign gets another."""
+
+import codecs
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cutaway.errors import CutawayError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+quiet = False  # set once, by --quiet
+
+WIDTH = 100
+ESCAPED = "cutaway"  # our way to treat what a console's encoding lacks
+PLAIN = str.maketrans("␣⏎⇥█·−–×→…’“”�", "_|>#---x>~'\"\"?")
+
+
+def escape(error: UnicodeError) -> tuple[str, int]:
+    """A plainer sign where there is one, else its number."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end].translate(PLAIN)
+    return lacking.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(ESCAPED, escape)
+
+
+def console() -> "Console":
+    """Standard output, at most 100 columns wide; colours on a terminal only."""
+    from rich.console import Console
+
+    found = Console(highlight=False, markup=False, emoji=False)
+    found.width = min(found.width, WIDTH) if found.is_terminal else WIDTH
+    return found
+
+
+def as_json(result: Mapping[str, Any], out: Path | None = None) -> None:
+    """The result, to standard output or a file. NaN is refused: it is no JSON."""
+    text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    if out:
+        write(out, text)
+    elif (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf"):
+        sys.stdout.write(text)
+    else:  # \\u escapes, which every JSON reader undoes
+        sys.stdout.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is there whole or not at all: under another name first, then renamed."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        new.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        new.replace(path)
+    except OSError as error:
+        raise CutawayError(f"{path} cannot be written: {error.strerror}", then="name a file in a folder that is there") from None
+    finally:
+        new.unlink(missing_ok=True)
+    note(f"Wrote {path}")
+
+
+def note(*lines: str) -> None:
+    """Something worth knowing, on standard error."""
+    if not quiet:
+        for line in lines:
+            print(f"Note: {line}", file=sys.stderr)
+
+
+def error(message: str) -> None:
+    print(f"Error: {message}", file=sys.stderr)
+
+
+@contextmanager
+def busy(doing: str) -> Iterator[None]:
+    """Says what takes its time, on standard error, while it lasts; on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing):
+        yield
