@@ -1,0 +1,43 @@
+# make trophy   install into .venv and run the main experiment
+# make test     install into .venv and run all tests, no network after installation
+# make lint     style, types, and whether the docs still say what the code says
+# make docs     put numbers and help texts into the docs again
+# make models   train the three nano models anew (hours)
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: trophy test lint docs models clean
+
+trophy: .venv/installed
+	$(BIN)/cutaway trophy
+
+test: .venv/tested
+	$(BIN)/python -m pytest
+
+lint: .venv/tested
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/cog --check README.md docs/*.md
+
+docs: .venv/tested
+	$(BIN)/cog -r README.md docs/*.md
+
+models: .venv/installed
+	for name in nano-gpt1 nano-gpt2 nano-roberta; do $(BIN)/cutaway train $$name --out models/$$name || exit 1; done
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=… to name one."; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "Python's venv module is missing; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) -e .
+	@touch $@
+
+.venv/tested: .venv/installed
+	$(PIP) -e '.[test]'
+	@touch $@
+
+clean:
+	rm -rf .venv build dist
