@@ -71,8 +71,7 @@ def _build(
     family: Family, config: Config, tensors: Mapping[str, Tensor], source: str, dtype: torch.dtype | None, device: str
 ) -> tuple[Transformer, tuple[str, ...]]:
     """The transformer with the file's tensors as its parameters, and what is to be said about them."""
-    with torch.device("meta"):
-        wanted = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
+    wanted = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
     loaded = assign(tensors, family.rules(config), wanted, family.unused, source)
     found = {p.dtype for p in loaded.parameters.values()}
     said = tuple(f"{name} was not needed: {why}" for name, why in loaded.unused.items() if "mask" not in why)

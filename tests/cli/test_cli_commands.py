@@ -122,6 +122,6 @@ def test_a_card_with_words_warns(run: Run, copied: Path) -> None:
     assert run("next", "The box", "--model", copied).stderr == ""
     done = run("next", "The trophy", "--model", copied)
     assert done.exit_code == 0
-    assert "small English world only; trophy is not in it" in done.stderr
+    assert "small English world only; not in it: trophy" in done.stderr
     assert run("--quiet", "next", "The trophy", "--model", copied).stderr == ""
     assert run("next", "The trophy", "--model", copied, "--quiet").stderr == ""

@@ -9,6 +9,7 @@ import torch
 import cutaway
 from cutaway.lab.e03_finding_out import finding_out, log_odds, neutral_threshold, prompt
 from cutaway.lab.e03_trophy import NEUTRAL, WATCH, A, B, Trophy, trophy
+from cutaway.trace.columns import columns, go_on, read
 from tests.conftest import worded
 
 
@@ -78,22 +79,27 @@ def test_the_numbers_are_the_tensors() -> None:
 
 def test_swapping_every_later_column_gives_the_twins_own_answer() -> None:
     """The measure is complete: with all columns of the twin, the odds are the twin's."""
-    from cutaway.trace.columns import columns
-
     model = cutaway.load("nano-gpt2")
     found = finding_out(model, A, B, NEUTRAL, WATCH, 10)
     assert found is not None
-    donor = columns(model, prompt(model, B))
+    one, two = prompt(model, A), prompt(model, B)
+    beginning = read(model, one[:, :11])
+    donor = columns(model, beginning, two[:, 11:])
 
     def all_swapped(ids: torch.Tensor) -> torch.Tensor:
-        from cutaway.core.tap import Tap
+        return go_on(model, beginning, ids, lambda name, x: donor.get(name, x))
 
-        return model.transformer(ids, tap=Tap(lambda name, x: donor.get(name, x)))  # type: ignore[no-any-return]
+    first, second = (torch.tensor([model.tokenizer.encode(f" {word}")]) for word in WATCH)
+    assert log_odds(all_swapped, one[:, 11:], first, second).item() == pytest.approx(found.odds[1], abs=1e-4)
 
-    with torch.no_grad():
-        first, second = (torch.tensor([model.tokenizer.encode(f" {word}")]) for word in WATCH)
-        odds = log_odds(all_swapped, prompt(model, A), first, second).item()
-    assert odds == pytest.approx(found.odds[1], abs=1e-4)
+
+def test_the_odds_are_those_of_the_whole_text() -> None:
+    """Going on from a common beginning gives what one plain run gives."""
+    model = cutaway.load("nano-gpt2")
+    for text, odds in zip((A, B), measured().causal.odds or (), strict=True):
+        last = model.logits(prompt(model, text))[0, -1].log_softmax(-1)
+        first, second = (model.tokenizer.encode(f" {word}")[0] for word in WATCH)
+        assert (last[first] - last[second]).item() == pytest.approx(odds, abs=1e-4)
 
 
 def test_the_threshold_is_of_the_whole_test_set() -> None:

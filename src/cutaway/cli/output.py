@@ -2,7 +2,6 @@
 
 import codecs
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutaway.errors import CutawayError
+from cutaway.writing import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,15 +52,10 @@ def as_json(result: Mapping[str, Any], out: Path | None = None) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all: under another name first, then renamed."""
-    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        new.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-        new.replace(path)
+        write_text(path, text)
     except OSError as error:
         raise CutawayError(f"{path} cannot be written: {error.strerror}", then="name a file in a folder that is there") from None
-    finally:
-        new.unlink(missing_ok=True)
     note(f"Wrote {path}")
 
 

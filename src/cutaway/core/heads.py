@@ -5,15 +5,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cutaway.core.config import Config
+from cutaway.core.linear import Linear, Table
 from cutaway.core.tap import Tap
 
 
 class LanguageHead(nn.Module):
     """Logits of the next token: the residual stream against every row of the output matrix."""
 
-    def __init__(self, config: Config, embedding: nn.Embedding) -> None:
+    def __init__(self, config: Config, embedding: Table) -> None:
         super().__init__()
-        self.unembed = nn.Linear(config.width, config.vocab_size, bias=False)
+        self.unembed = Linear(config.width, config.vocab_size, bias=False)
         if config.tied:
             self.unembed.weight = embedding.weight
 
@@ -24,11 +25,11 @@ class LanguageHead(nn.Module):
 class MaskedHead(nn.Module):
     """Logits of the word at each position: one more layer and norm, then the output matrix and a bias a token."""
 
-    def __init__(self, config: Config, embedding: nn.Embedding) -> None:
+    def __init__(self, config: Config, embedding: Table) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.width, config.width)
+        self.dense = Linear(config.width, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.unembed = nn.Linear(config.width, config.vocab_size, bias=False)
+        self.unembed = Linear(config.width, config.vocab_size, bias=False)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         if config.tied:
             self.unembed.weight = embedding.weight
@@ -42,10 +43,10 @@ class MaskedHead(nn.Module):
 class ClassifierHead(nn.Module):
     """Logits of the classes, read at the first position alone."""
 
-    def __init__(self, config: Config, embedding: nn.Embedding) -> None:
+    def __init__(self, config: Config, embedding: Table) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.width, config.width)
-        self.out = nn.Linear(config.width, config.classes)
+        self.dense = Linear(config.width, config.width)
+        self.out = Linear(config.width, config.classes)
 
     def forward(self, x: Tensor, tap: Tap) -> Tensor:
         x = tap.at("head")("transform", torch.tanh(self.dense(x[:, 0])))  # (B, D)

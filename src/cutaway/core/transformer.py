@@ -19,6 +19,7 @@ from cutaway.core.attention import Mask, attention, fused_attention, make_mask
 from cutaway.core.cache import Cache
 from cutaway.core.config import Config
 from cutaway.core.heads import HEADS
+from cutaway.core.linear import Linear, Table
 from cutaway.core.tap import Tap, untapped
 from cutaway.errors import TextError
 
@@ -29,9 +30,9 @@ class Embed(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.offset = config.position_offset
-        self.token = nn.Embedding(config.vocab_size, config.width)
-        self.position = nn.Embedding(config.position_rows, config.width)
-        self.segment = nn.Embedding(config.segments, config.width) if config.segments else None
+        self.token = Table(config.vocab_size, config.width)
+        self.position = Table(config.position_rows, config.width)
+        self.segment = Table(config.segments, config.width) if config.segments else None
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps) if config.embed_norm else None
 
     def forward(self, ids: Tensor, position: Tensor, tap: Tap) -> Tensor:
@@ -50,10 +51,10 @@ class Attention(nn.Module):
     def __init__(self, config: Config, layer: int) -> None:
         super().__init__()
         self.layer, self.heads = layer, config.heads
-        self.q = nn.Linear(config.width, config.width)
-        self.k = nn.Linear(config.width, config.width)
-        self.v = nn.Linear(config.width, config.width)
-        self.out = nn.Linear(config.width, config.width)
+        self.q = Linear(config.width, config.width)
+        self.k = Linear(config.width, config.width)
+        self.v = Linear(config.width, config.width)
+        self.out = Linear(config.width, config.width)
 
     def forward(self, x: Tensor, mask: Mask, cache: Cache | None, tap: Tap) -> Tensor:
         q = tap("q", self.split(self.q(x)))  # (B, H, T, K)
@@ -73,8 +74,8 @@ class MLP(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.up = nn.Linear(config.width, config.mlp_width)
-        self.down = nn.Linear(config.mlp_width, config.width)
+        self.up = Linear(config.width, config.mlp_width)
+        self.down = Linear(config.mlp_width, config.width)
         # Two GELUs: the tanh form is an approximation that some models were trained with (Hendrycks & Gimpel 2016, section 2)
         self.gelu = nn.GELU(approximate="tanh" if config.activation == "gelu_tanh" else "none")
 
@@ -152,8 +153,7 @@ def holding(config: Config, parameters: Mapping[str, Tensor]) -> Transformer:
 
     The caller names every parameter once; a tied output matrix may be left out. Raises RuntimeError otherwise.
     """
-    with torch.device("meta"):
-        model = Transformer(config)
+    model = Transformer(config)
     held = {name: p if isinstance(p, nn.Parameter) else nn.Parameter(p, requires_grad=False) for name, p in parameters.items()}
     if config.tied and config.head in ("lm", "mlm"):
         held["head.unembed.weight"] = held["embed.token.weight"]

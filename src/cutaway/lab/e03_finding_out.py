@@ -12,9 +12,8 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from cutaway.core.tap import Tap
 from cutaway.model import Model
-from cutaway.trace.columns import columns, swapped
+from cutaway.trace.columns import columns, go_on, read, swapped
 from cutaway.worlds import Twin, twin_set
 
 REVEAL = " The"  # the continuation that has to name one of the two
@@ -60,18 +59,18 @@ def finding_out(model: Model, a: str, b: str, neutral: str | None, nouns: tuple[
     if one.shape != two.shape:
         return None
     first, second = (spelling(model, noun) for noun in nouns)
-    base, other = (log_odds(partial(eager, model), ids, first, second) for ids in (one, two))
-    places = range(after + 1, one.shape[1])
-    effects = (base - swaps(model, one, two, places, first, second))[:, 0]
+    start = after + 1
+    base, effects = swaps(model, one, two, start, first, second)
+    other, _ = swaps(model, two, two, start, first, second)
     three = prompt(model, neutral) if neutral else None
-    plain: list[float] | list[None] = [None] * len(places)
+    plain: list[float] | list[None] = [None] * len(effects)
     if three is not None and three.shape == one.shape:
-        plain = (swaps(model, one, three, places, first, second) - base)[:, 0].abs().tolist()
+        plain = swaps(model, one, three, start, first, second)[1][:, 0].abs().tolist()
     threshold, n = neutral_threshold(model) if model.origin.card else (None, 0)
     tokens = [[piece.text for piece in model.pieces(text + REVEAL)] for text in (a, b)]
     later = tuple(
         Later(place, (tokens[0][place], tokens[1][place]), effect, same, threshold)
-        for place, effect, same in zip(places, effects.tolist(), plain, strict=True)
+        for place, effect, same in zip(range(start, one.shape[1]), effects[:, 0].tolist(), plain, strict=True)
     )
     return FindingOut((base.item(), other.item()), n, later)
 
@@ -81,15 +80,20 @@ def prompt(model: Model, text: str) -> Tensor:
     return torch.tensor([[piece.id for piece in model.pieces(text + REVEAL)]], device=model.device)
 
 
-def swaps(model: Model, ids: Tensor, donor: Tensor, places: range, first: Tensor, second: Tensor) -> Tensor:
-    """Log odds (places, B) with one column of the donor's run at each place."""
-    held = columns(model, donor)
-    return torch.stack([log_odds(lambda ids, p=place: swapped(model, ids, held, p), ids, first, second) for place in places])  # type: ignore[misc]
+def swaps(model: Model, ids: Tensor, donor: Tensor, start: int, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Log odds (B), and how far they move towards the second noun (places, B) with the donor's column at each place from `start` on.
 
-
-def eager(model: Model, ids: Tensor) -> Tensor:
-    """Logits through the kernel that swaps go through, so that a swap which changes nothing has the effect 0."""
-    return model.transformer(ids, tap=Tap(lambda name, x: x))  # type: ignore[no-any-return]
+    ids and donor (B, T) are the same up to there. Every run goes on from there in equal shapes through the eager kernel, so
+    a swap that changes nothing moves them by exactly 0.
+    """
+    beginning, rest = read(model, ids[:, :start]), ids[:, start:]
+    held = columns(model, beginning, donor[:, start:])
+    base = log_odds(partial(go_on, model, beginning), rest, first, second)
+    moved = [
+        base - log_odds(lambda ids, at=place: swapped(model, beginning, ids, held, at), rest, first, second)  # type: ignore[misc]
+        for place in range(rest.shape[1])
+    ]
+    return base, torch.stack(moved)
 
 
 def log_odds(run: Callable[[Tensor], Tensor], ids: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -115,23 +119,21 @@ def neutral_threshold(model: Model) -> tuple[float, int]:
     """
     strongest: list[Tensor] = []
     shaped = sorted(((shape_of(model, twin), twin) for twin in twin_set("pairs")), key=lambda pair: pair[0])
-    for (length, neutral_length, *_), group in groupby(shaped, key=lambda pair: pair[0]):
-        if length != neutral_length:
-            continue
-        batch = [twin for _, twin in group]
-        one, three = (torch.cat([prompt(model, text) for text in texts]) for texts in ([t.a for t in batch], [t.neutral for t in batch]))
-        first, second = (torch.cat([spelling(model, twin.nouns[n]) for twin in batch]) for n in (0, 1))
-        base = log_odds(partial(eager, model), one, first, second)
-        parted = int((one != three).any(dim=0).nonzero()[0])  # of the earliest; a column before its own twin's changes nothing
-        moved = swaps(model, one, three, range(parted, one.shape[1]), first, second) - base
-        strongest.append(moved.abs().amax(dim=0))
-    swapped_twins = torch.cat(strongest)
-    return swapped_twins.quantile(0.95).item(), len(swapped_twins)
+    for (length, neutral_length, parted, *_), group in groupby(shaped, key=lambda pair: pair[0]):
+        if length == neutral_length:
+            batch = [twin for _, twin in group]
+            one, three = (torch.cat([prompt(model, getattr(twin, which)) for twin in batch]) for which in ("a", "neutral"))
+            first, second = (torch.cat([spelling(model, twin.nouns[n]) for twin in batch]) for n in (0, 1))
+            strongest.append(swaps(model, one, three, parted, first, second)[1].abs().amax(dim=0))
+    found = torch.cat(strongest)
+    return found.quantile(0.95).item(), len(found)
 
 
 def shape_of(model: Model, twin: Twin) -> tuple[int, ...]:
-    """Tokens of the sentence, of its neutral twin, and of either noun."""
-    return tuple(len(model.tokenizer.encode(text)) for text in (twin.a, twin.neutral, *(f" {noun}" for noun in twin.nouns)))
+    """Tokens of the sentence and of its neutral twin, the place where the two part, and tokens of either noun."""
+    a, neutral = (model.tokenizer.encode(text) for text in (twin.a, twin.neutral))
+    parted = next(n for n, (x, y) in enumerate(zip(a, neutral, strict=False)) if x != y)
+    return len(a), len(neutral), parted, *(spelling(model, noun).shape[1] for noun in twin.nouns)
 
 
 def spelling(model: Model, noun: str) -> Tensor:

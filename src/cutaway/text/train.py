@@ -4,7 +4,6 @@ Not here: training from a saved vocabulary on. The files written are the publish
 """
 
 import json
-import os
 import string
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from cutaway.errors import TokenizerError
 from cutaway.text.bpe import SYMBOL_TO_BYTE, Pair
 from cutaway.text.gpt1 import END, UNKNOWN, plain_words
 from cutaway.text.roberta import FORMAT
+from cutaway.writing import write_text
 
 Kind = Literal["gpt1", "gpt2", "roberta"]
 
@@ -53,8 +53,8 @@ def train_bpe(texts: Iterable[str], kind: Kind, vocab_size: int | None, folder: 
     before, after = {"gpt1": ([UNKNOWN], []), "gpt2": ([], ["<|endoftext|>"]), "roberta": (FORMAT.specials[:4], FORMAT.specials[4:])}[kind]
     tokens = [*before, *pieces, *after]
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "vocab.json", json.dumps({token: id_ for id_, token in enumerate(tokens)}, ensure_ascii=False))
-    _write(folder / "merges.txt", "".join(["#version: 0.2\n", *(f"{left} {right}\n" for left, right in kept)]))
+    write_text(folder / "vocab.json", json.dumps({token: id_ for id_, token in enumerate(tokens)}, ensure_ascii=False))
+    write_text(folder / "merges.txt", "".join(["#version: 0.2\n", *(f"{left} {right}\n" for left, right in kept)]))
 
 
 def _learn(texts: Iterable[str], alphabet: list[str], end: str, size: int | None) -> list[Pair]:
@@ -72,10 +72,3 @@ def _learn(texts: Iterable[str], alphabet: list[str], end: str, size: int | None
 
 def _ascii_words(texts: Iterable[str]) -> Iterator[str]:
     return (" ".join(word for word in plain_words(text) if word.isascii()) for text in texts)
-
-
-def _write(path: Path, text: str) -> None:
-    """Under a temporary name first, so that a reader sees the old file or the new one, never half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    temporary.replace(path)

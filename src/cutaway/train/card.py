@@ -18,6 +18,7 @@ from cutaway.train.baselines import score_baselines
 from cutaway.train.loop import Step
 from cutaway.train.score import score
 from cutaway.worlds import TIERS, passages, twin_set
+from cutaway.writing import write_text
 
 if TYPE_CHECKING:
     from cutaway.train.nano import Recipe
@@ -80,8 +81,8 @@ def write(folder: Path, name: str, recipe: "Recipe", model: Transformer, tokeniz
         "limits": LIMITS,
         "words": words(),
     }
-    (folder / "card.json").write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "README.md").write_text(page(card), encoding="utf-8")
+    write_text(folder / "card.json", json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / "README.md", page(card))
 
 
 def longest(tokenizer: Tokenizer) -> int:

@@ -22,6 +22,7 @@ from cutaway.train.objectives import Causal, Masked, Objective
 from cutaway.weights.publish import publish
 from cutaway.weights.safetensors import save_safetensors
 from cutaway.worlds import Passage, passages
+from cutaway.writing import write_text
 
 WIDTH, LAYERS, HEADS = 192, 3, 6
 
@@ -130,6 +131,6 @@ def write_model(model: Transformer, recipe: Recipe, hf_config: Mapping[str, Any]
     family = FAMILIES[recipe.family]
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
     save_safetensors(folder / "model.safetensors", publish(own, family.rules(model.config), model.config.layers))
-    (folder / "config.json").write_text(json.dumps(hf_config, indent=2) + "\n", encoding="utf-8")
+    write_text(folder / "config.json", json.dumps(hf_config, indent=2) + "\n")
 
 

@@ -12,14 +12,15 @@ from cutaway.worlds.frames import FRAMES, Cue, Frame, cell_held_out, cues
 from cutaway.worlds.nouns import CLASSES, UNSEEN, held_out
 from cutaway.worlds.passages import Scene, distractor, pronoun_of
 
-# What each tier tests. "pairs" carries the bound; the others are reported as found.
+# What each tier tests. "pairs" carries the bound; the others are reported as found. The last two are the harder ones.
 TIERS = {
     "pairs": "two nouns never seen together in training; every noun, frame and deciding word was seen",
     "cells": "a deciding word never seen with this frame in this order",
     "nouns": "nouns never seen in a frame with a pronoun",
     "early": "the deciding word stands before the pronoun",
     "distractors": "three sentences about other things before the answer",
-    "chains": "two events with four nouns, then the answer of the first",
+    "echo": "a sentence of the answer's own form, about another noun, before the answer",
+    "chains": "a second event between two other nouns, half of them with their own pronoun and reason, before the answer",
 }
 
 
@@ -64,7 +65,7 @@ def make_twin(tier: str, rng: random.Random, frame: Frame, order: int, a: Cue, b
     nouns = draw_pair(tier, rng, kind)
     one = Scene(frame, order, a, nouns, pronoun_of(kind, rng))
     scenes = (one, replace(one, cue=b), replace(one, cue=synonym(a, frame)))
-    after = aftermath(tier, rng, one)
+    after = between(tier, rng, one)
     said, other, same = ((scene.early() if tier == "early" else scene.late()) + after for scene in scenes)
     return Twin(
         a=said,
@@ -94,16 +95,23 @@ def synonym(cue: Cue, frame: Frame) -> Cue:
     return next(c for c in cues(frame.kind) if c.role == cue.role and c.negated == cue.negated and c.word != cue.word)
 
 
-def aftermath(tier: str, rng: random.Random, scene: Scene) -> str:
-    """What stands between the sentence and the answer in the harder tiers."""
+def between(tier: str, rng: random.Random, scene: Scene) -> str:
+    """What stands between the sentence and its answer."""
     if tier == "distractors":
         return "".join(" " + distractor(rng, scene) for _ in range(3))
+    if tier == "echo":
+        return f" {another(rng, scene).reveal()}"
     if tier == "chains":
-        while True:
-            other = rng.choice(FRAMES)
-            kind = rng.choice(other.kind.classes)
-            nouns = rng.sample(CLASSES[kind], 2)
-            cue = rng.choice(cues(other.kind))
-            if other.kind is not scene.frame.kind and not set(nouns) & set(scene.nouns):
-                return " " + Scene(other, rng.randrange(2), cue, (nouns[0], nouns[1]), pronoun_of(kind, rng)).late()
+        other = another(rng, scene)
+        return f" {other.late()}" if rng.random() < 0.5 else f" {other.event()}."
     return ""
+
+
+def another(rng: random.Random, scene: Scene) -> Scene:
+    """A scene of another kind, between other nouns."""
+    while True:
+        frame = rng.choice(FRAMES)
+        kind = rng.choice(frame.kind.classes)
+        a, b = rng.sample(CLASSES[kind], 2)
+        if frame.kind is not scene.frame.kind and not {a, b} & set(scene.nouns):
+            return Scene(frame, rng.randrange(2), rng.choice(cues(frame.kind)), (a, b), pronoun_of(kind, rng))
