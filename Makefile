@@ -19,10 +19,10 @@ test: .venv/tested
 lint: .venv/tested
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
-	$(BIN)/cog --check README.md docs/*.md
+	$(BIN)/cog -P --check README.md docs/*.md
 
 docs: .venv/tested
-	$(BIN)/cog -r README.md docs/*.md
+	$(BIN)/cog -P -r README.md docs/*.md
 
 models: .venv/installed
 	for name in nano-gpt1 nano-gpt2 nano-roberta; do $(BIN)/cutaway train $$name --out models/$$name || exit 1; done

@@ -10,6 +10,7 @@ import cutaway
 from cutaway.core.transformer import Transformer
 from cutaway.families import find_known
 from cutaway.families.size import parameters
+from cutaway.train.loop import initialise
 from tests.conftest import oracle
 
 IDS = torch.arange(5, 20)[None]
@@ -19,6 +20,7 @@ IDS = torch.arange(5, 20)[None]
 def test_one_storage_and_one_step(kind: str) -> None:
     """Pitfall 14."""
     model = Transformer(cutaway.load(oracle(kind)).config)
+    initialise(model, 0)
     embedding, output = model.embed.token.weight, model.head.unembed.weight  # type: ignore[union-attr]
     assert embedding is output
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -14,8 +14,9 @@ from cutaway.core.transformer import Transformer
 from cutaway.text.tokenizer import load_tokenizer
 from cutaway.text.train import train_bpe
 from cutaway.train import data
-from cutaway.train.loop import Schedule, Step, initialise, loss_of, train
+from cutaway.train.loop import Learner, Schedule, Step, initialise, loss_of, train
 from cutaway.train.objectives import Causal, Masked, Objective
+from cutaway.train.recurrent import Recurrent
 from cutaway.worlds import passages
 from tests.conftest import worded
 
@@ -38,7 +39,7 @@ def fresh(causal: bool = True) -> Transformer:
     return model
 
 
-def run(model: Transformer, source: object, folder: Path, objective: Objective, steps: int = 20, stop: int = 10**9) -> list[float]:
+def run(model: Learner, source: object, folder: Path, objective: Objective, steps: int = 20, stop: int = 10**9) -> list[float]:
     losses: list[float] = []
 
     def see(step: Step) -> None:
@@ -64,6 +65,32 @@ def test_stopped_and_resumed_is_the_same_run(source: object, tmp_path: Path, mas
     assert first[:10] + second == losses
     for (name, a), b in zip(whole.named_parameters(), second_model.parameters(), strict=True):
         assert torch.equal(a, b), name
+
+
+@pytest.mark.parametrize("make", (Transformer, Recurrent))
+@pytest.mark.parametrize("kind", ("gpt1", "gpt2", "roberta", "classifier"))
+def test_every_parameter_is_initialised(make: type[Transformer] | type[Recurrent], kind: str) -> None:
+    """Layers are made without values; none may keep what its memory held before."""
+    model = make(worded(kind).config)
+    for name, parameter in model.named_parameters():
+        if not name.endswith(("ln1.weight", "ln2.weight", "ln_f.weight", "norm.weight")):  # norms begin at one
+            torch.nn.init.constant_(parameter, torch.nan)
+    initialise(model, 1)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def test_the_baseline_learns_too(source: object, tmp_path: Path) -> None:
+    model = Recurrent(worded("gpt2").config.with_(vocab_size=1200))
+    initialise(model, 1)
+    losses = run(model, source, tmp_path, Causal(), steps=60)
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+
+
+def test_the_baseline_has_nano_gpt2s_size() -> None:
+    """Equal parameters, within one in a hundred."""
+    config = cutaway.load("nano-gpt2").config
+    sizes = [sum(p.numel() for p in make(config).parameters()) for make in (Recurrent, Transformer)]
+    assert abs(sizes[0] / sizes[1] - 1) < 0.01
 
 
 def test_it_learns(source: object, tmp_path: Path) -> None:

@@ -83,4 +83,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=output.ESCAPED)
-    app()
+    app(prog_name="cutaway")

@@ -9,7 +9,7 @@ from cutaway.cli import output
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="nano-gpt1, nano-gpt2 or nano-roberta.")],
+    name: Annotated[str, typer.Argument(help="nano-gpt1, nano-gpt2 or nano-roberta; or lstm, the baseline that is only scored.")],
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to; default: a folder of that name here.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", min=1, help="Fewer than the recipe's, for a trial.")] = None,
 ) -> None:

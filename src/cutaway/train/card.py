@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cutaway.core.transformer import Transformer
 from cutaway.text.tokenizer import Tokenizer
 from cutaway.train.baselines import score_baselines
-from cutaway.train.loop import Step
+from cutaway.train.loop import Learner, Step
 from cutaway.train.score import score
 from cutaway.worlds import TIERS, passages, twin_set
 from cutaway.writing import write_text
@@ -57,7 +56,7 @@ class Log:
         return see
 
 
-def write(folder: Path, name: str, recipe: "Recipe", model: Transformer, tokenizer: Tokenizer, log: Log, minutes: float) -> None:
+def write(folder: Path, name: str, recipe: "Recipe", model: Learner, tokenizer: Tokenizer, log: Log, minutes: float) -> None:
     """Score the model and write `card.json`, and `README.md` from it."""
     card = {
         "name": name,

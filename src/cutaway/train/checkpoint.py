@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
+from torch import nn
 
-from cutaway.core.transformer import Transformer
 from cutaway.errors import TrainError
 from cutaway.weights.safetensors import save_safetensors
 
@@ -15,7 +15,7 @@ FILE = "state.safetensors"
 
 
 def save(
-    folder: Path, model: Transformer, optimizer: torch.optim.Optimizer, run: dict[str, Any], step: int, tokens: int
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, run: dict[str, Any], step: int, tokens: int
 ) -> None:
     """Write the state to a temporary name and rename, so that a stopped save leaves the one before it."""
     state = {f"weight/{name}": p.detach() for name, p in model.named_parameters()}
@@ -26,7 +26,7 @@ def save(
     save_safetensors(folder / FILE, state, {"run": json.dumps(run), "step": str(step), "tokens": str(tokens)})
 
 
-def resume(folder: Path, model: Transformer, optimizer: torch.optim.Optimizer, run: dict[str, Any]) -> tuple[int, int]:
+def resume(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, run: dict[str, Any]) -> tuple[int, int]:
     """Load the state if there is one; returns steps and tokens done. Raises TrainError if it belongs to another run."""
     if not (folder / FILE).exists():
         return 0, 0

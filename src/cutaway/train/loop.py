@@ -13,6 +13,7 @@ from cutaway.core.transformer import Transformer
 from cutaway.train import checkpoint
 from cutaway.train.data import Batch
 from cutaway.train.objectives import IGNORE, Objective
+from cutaway.train.recurrent import Recurrent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,10 @@ class Step:
     tokens: int
 
 
-def initialise(model: Transformer, seed: int) -> None:
+Learner = Transformer | Recurrent
+
+
+def initialise(model: Learner, seed: int) -> None:
     """Normal weights, those that write to the residual stream smaller by √(2 · layers) (Radford et al. 2019, section 2.3).
 
     The spread is 0.7/√width rather than GPT-2's 0.02: at width 192 that is 0.05, and a small model leaves chance far sooner.
@@ -55,11 +59,11 @@ def initialise(model: Transformer, seed: int) -> None:
             writes = name.endswith(("attn.out.weight", "mlp.down.weight"))
             spread = wide / math.sqrt(2 * model.config.layers) if writes else wide
             nn.init.normal_(parameter, std=spread, generator=rng)
-        elif name.endswith("bias"):
+        elif "bias" in name:
             nn.init.zeros_(parameter)
 
 
-def optimizer_for(model: Transformer, schedule: Schedule) -> torch.optim.AdamW:
+def optimizer_for(model: Learner, schedule: Schedule) -> torch.optim.AdamW:
     """AdamW; matrices decay, biases and norms do not."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
@@ -67,7 +71,7 @@ def optimizer_for(model: Transformer, schedule: Schedule) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=schedule.rate, betas=(0.9, 0.95))
 
 
-def loss_of(model: Transformer, batch: Batch, objective: Objective, rng: torch.Generator) -> torch.Tensor:
+def loss_of(model: Learner, batch: Batch, objective: Objective, rng: torch.Generator) -> torch.Tensor:
     """Mean cross-entropy in nats over the tokens that are asked for, by their weights."""
     asked = objective(batch, rng)
     logits = model(asked.inputs, lengths=batch.lengths)  # (B, T, V)
@@ -78,7 +82,7 @@ def loss_of(model: Transformer, batch: Batch, objective: Objective, rng: torch.G
 
 
 def train(
-    model: Transformer,
+    model: Learner,
     source: Callable[[int], Iterator[Batch]],
     objective: Objective,
     schedule: Schedule,

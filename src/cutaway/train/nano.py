@@ -19,6 +19,7 @@ from cutaway.text.train import train_bpe
 from cutaway.train import card, data
 from cutaway.train.loop import Schedule, Step, initialise, train
 from cutaway.train.objectives import Causal, Masked, Objective
+from cutaway.train.recurrent import Recurrent
 from cutaway.weights.publish import publish
 from cutaway.weights.safetensors import save_safetensors
 from cutaway.worlds import Passage, passages
@@ -43,6 +44,7 @@ class Recipe:
     batch_tokens: int = 512
     easy: int = 6
     hard: int = 20
+    recurrent: bool = False  # an LSTM in the transformer's place: the baseline, scored and not shipped
     salient: float = 5.0  # how much an answer weighs in a causal loss; of a masked one, how often it is hidden
 
     def passages(self, pool: int) -> Iterator[Passage]:
@@ -54,17 +56,16 @@ def gpt_sizes(context: int) -> dict[str, Any]:
     return {"n_positions": context, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "layer_norm_epsilon": 1e-5}
 
 
+NANO_GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new", **gpt_sizes(1024)}
+
 RECIPES = {
     "nano-gpt1": Recipe(
         "gpt1",
         {"model_type": "openai-gpt", "architectures": ["OpenAIGPTLMHeadModel"], "afn": "gelu", **gpt_sizes(512)},
         SCHEDULE,
     ),
-    "nano-gpt2": Recipe(
-        "gpt2",
-        {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new", **gpt_sizes(1024)},
-        SCHEDULE,
-    ),
+    "nano-gpt2": Recipe("gpt2", NANO_GPT2, SCHEDULE),
+    "lstm": Recipe("gpt2", NANO_GPT2, SCHEDULE, recurrent=True),
     "nano-roberta": Recipe(
         "roberta",
         {
@@ -98,13 +99,14 @@ def retrain(name: str, folder: Path, on_step: Callable[[Step], None], *, steps: 
     tokenizer = make_tokenizer(recipe, folder)
     hf_config = {**recipe.hf_config, "vocab_size": tokenizer.vocab_size}
     config = FAMILIES[recipe.family].config_from(hf_config)
-    model = Transformer(config)
+    model = Recurrent(config) if recipe.recurrent else Transformer(config)
     initialise(model, schedule.seed)
     encoder = partial(data.encode, tokenizer=tokenizer)
     source = partial(batches, recipe, encoder)
     started, log = time.monotonic(), card.Log()
     train(model, source, objective(recipe, tokenizer), schedule, folder / "training", log.seeing(on_step))
-    write_model(model, recipe, hf_config, folder)
+    if isinstance(model, Transformer):
+        write_model(model, recipe, hf_config, folder)
     card.write(folder, name, recipe, model, tokenizer, log, minutes=(time.monotonic() - started) / 60)
 
 

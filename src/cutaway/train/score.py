@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cutaway.core.transformer import Transformer
 from cutaway.text.tokenizer import Tokenizer
+from cutaway.train.loop import Learner
 from cutaway.worlds import Twin
 
 PROMPT = " The"  # the revealing continuation begins so, and has to name one of the two
@@ -26,7 +26,7 @@ class Score:
         return {"n": self.n, "sentences": self.sentences, "twins": self.twins}
 
 
-def score(model: Transformer, tokenizer: Tokenizer, twins: Sequence[Twin]) -> Score:
+def score(model: Learner, tokenizer: Tokenizer, twins: Sequence[Twin]) -> Score:
     """Ask each sentence's revealing continuation: next token of a causal model, the masked word of a bidirectional one."""
     asked = [(text, rest, means) for t in twins for text, rest, means in zip((t.a, t.b), t.rest, t.means, strict=True)]
     rows = [question(tokenizer, text, rest, model.config.head) for text, rest, _ in asked]
@@ -53,7 +53,7 @@ def question(tokenizer: Tokenizer, text: str, rest: str, head: str) -> tuple[lis
 
 
 @torch.no_grad()
-def logits_at(model: Transformer, rows: Sequence[tuple[list[int], int]], batch: int = 128) -> Tensor:
+def logits_at(model: Learner, rows: Sequence[tuple[list[int], int]], batch: int = 128) -> Tensor:
     """Logits (n, V) of each row at its place; rows of like length run together."""
     order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]))
     answers: dict[int, Tensor] = {}
