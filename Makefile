@@ -17,7 +17,7 @@ test: .venv/tested
 	$(BIN)/python -m pytest
 
 lint: .venv/tested
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/cog -P --check README.md docs/*.md
 

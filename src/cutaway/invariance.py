@@ -120,7 +120,7 @@ def note(model: Model, length_a: int, length_b: int) -> str:
 
 @torch.no_grad()
 def taps_of(model: Model, ids: Sequence[int], width: int = 0) -> Taps:
-    """Every tap that has positions, of one text padded to `width`, cut to its real positions."""
+    """Every tap that has positions, of one text padded on the right to `width`; without the batch dimension."""
     padded, lengths = pad([ids], width)
     taps: Taps = {}
 

@@ -38,6 +38,13 @@ class NextToken:
         return render.next_token(self)
 
 
+def named(model: Model, number: int) -> tuple[str, str]:
+    """The vocabulary's spelling of an id, and its text. Some files have more rows than their vocabulary has ids."""
+    if number >= model.tokenizer.vocab_size:
+        return f"row {number}, which has no token", ""
+    return model.tokenizer.token(number), model.tokenizer.decode([number])
+
+
 def next_token(model: Model, text: str, k: int = 10) -> NextToken:
     """The k likeliest next tokens. Raises ModelError for a model without a next-token head, TextError for k below 1."""
     model.require_head("lm", "next")
@@ -47,9 +54,7 @@ def next_token(model: Model, text: str, k: int = 10) -> NextToken:
     last = model.logits(ids, lengths)[0, -1]  # (V)
     odds = last.float().softmax(dim=-1)
     best = odds.topk(min(k, len(odds)))
-    candidates = tuple(
-        Candidate(n, model.tokenizer.token(n), model.tokenizer.decode([n]), last[n].item(), odds[n].item()) for n in best.indices.tolist()
-    )
+    candidates = tuple(Candidate(n, *named(model, n), last[n].item(), odds[n].item()) for n in best.indices.tolist())
     edits = tuple(line for group in model.edits for line in group.listed())
     kernel = "eager" if model.edits else "sdpa"
     return NextToken(text, tuple(p.text for p in pieces[0]), candidates, edits, model.notes_on(text), model.facts() | {"kernel": kernel})

@@ -28,7 +28,7 @@ from cutaway.writing import write_text
 WIDTH, LAYERS, HEADS = 192, 3, 6
 
 
-SCHEDULE = Schedule(steps=14_000, rate=1e-3)
+SCHEDULE = Schedule(steps=7_500, rate=1e-3)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ So no noun gives its role away, and a model that knows the answer has read the s
 """
 
 import hashlib
+from functools import cache
 
 THINGS = tuple(
     """
@@ -28,11 +29,13 @@ PEOPLE = tuple(
     """.split()
 )
 CLASSES = {"thing": THINGS, "animal": ANIMALS, "person": PEOPLE}
+NOUNS = frozenset(noun for nouns in CLASSES.values() for noun in nouns)
 
 # These occur in plain passages but never in a frame with a pronoun: what does a model do with them there?
 UNSEEN = frozenset("kettle violin pumpkin raft camel owl potter pilot".split())
 
 
+@cache
 def held_out(a: str, b: str) -> bool:
     """Is this pair of nouns, in either order, kept for the test set? One pair in eight is, and trophy with suitcase."""
     pair = "|".join(sorted((a, b)))
