@@ -83,3 +83,17 @@ def test_invariance_is_the_function_whatever_was_imported_before() -> None:
 
     assert callable(cutaway.invariance)
     assert callable(cutaway.load)
+
+
+def test_what_is_not_a_number_is_not_called_identical() -> None:
+    model = worded("gpt2")
+    model.transformer.blocks[0].mlp.down.bias.data[3] = torch.inf  # type: ignore[union-attr,index]
+    with pytest.raises(cutaway.CutawayError, match=r"blocks\.0\.mlp\.out .* not finite"):
+        cutaway.invariance(model, A, B)
+
+
+def test_an_edit_that_names_positions_needs_texts_of_one_length() -> None:
+    model = worded("gpt2")
+    for run in (lambda: cutaway.invariance(model, A, LONGER), lambda: model.trace([A, LONGER])):
+        with pytest.raises(cutaway.CutawayError, match="names positions"), model.edit({"embed": cutaway.zero(position=-1)}):
+            run()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cutaway.core.tap import Tap
-from cutaway.errors import TextError
+from cutaway.errors import ModelError, TextError
 from cutaway.model import Model, pad
 from cutaway.trace.edit import NO_POSITIONS, PER_HEAD, editing
 
@@ -69,6 +69,8 @@ def invariance(model: Model, a: str, b: str) -> Invariance:
     run as they are through a bidirectional one. Raises TextError for identical texts, or texts that part at once.
     """
     ids_a, ids_b, parted = parting(model, a, b)
+    for edits in model.edits:
+        edits.require_one_length((len(ids_a), len(ids_b)))
     equal = len(ids_a) == len(ids_b)
     width = max(len(ids_a), len(ids_b)) if model.config.causal else 0
     run_a, run_b = taps_of(model, ids_a, width), taps_of(model, ids_b, width)
@@ -125,6 +127,9 @@ def taps_of(model: Model, ids: Sequence[int], width: int = 0) -> Taps:
     taps: Taps = {}
 
     def keep(name: str, x: Tensor) -> Tensor:
+        if not x.isfinite().all():
+            given = f"{name} of {model.name} holds values that are not finite, in {model.dtype}"
+            raise ModelError(given, then="what is not a number cannot be compared; check the weights, or load them as float32")
         if not (name.endswith(NO_POSITIONS) or x.dim() == 2):
             taps[name] = x[0]
         return x

@@ -13,14 +13,17 @@ from torch import Tensor
 
 from cutaway.core.config import Config
 from cutaway.core.transformer import Transformer, holding
-from cutaway.errors import ConfigError, ModelError, TokenizerError
+from cutaway.errors import ConfigError, ModelError, TokenizerError, WeightsError
 from cutaway.families import Family, family_of
+from cutaway.families.size import parameters
 from cutaway.locate import locate
 from cutaway.model import Model, Origin
 from cutaway.registry import no_such
 from cutaway.text.tokenizer import Tokenizer, load_tokenizer
 from cutaway.weights.load import assign
 from cutaway.weights.safetensors import open_safetensors, weight_files
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def load(
@@ -36,6 +39,7 @@ def load(
     tokenizer: of a model in memory, or of a folder that has none: a tokenizer or the folder of its files.
     dtype: "float32", "float64", "float16" or "bfloat16"; default: the file's own.
     offline: forbids the network, as HF_HUB_OFFLINE does.
+    A model in memory is shared, not copied, unless dtype or device change it: what is written to its weights changes both.
     Raises ModelError, ConfigError, WeightsError or TokenizerError; a model is whole or not there.
     """
     if hasattr(source, "state_dict") and hasattr(source, "config"):
@@ -53,8 +57,8 @@ def _from_folder(
     files = weight_files(path)
     transformer, said = _build(family, family.config_from(hf_config), open_safetensors(path), str(path), dtype, device)
     tokenizer = tokenizer or _tokenizer_in(folder, family)
-    card = folder / "card.json"
-    origin = Origin(name, family.name, files, json.loads(card.read_text(encoding="utf-8")) if card.is_file() else {}, notes + said)
+    card = _read_json(folder / "card.json") if (folder / "card.json").is_file() else {}
+    origin = Origin(name, family.name, files, card if card.get("nano") is True else {}, notes + said)
     return Model(transformer, _fitting(tokenizer, transformer.config, folder), origin)
 
 
@@ -71,9 +75,12 @@ def _build(
     family: Family, config: Config, tensors: Mapping[str, Tensor], source: str, dtype: torch.dtype | None, device: str
 ) -> tuple[Transformer, tuple[str, ...]]:
     """The transformer with the file's tensors as its parameters, and what is to be said about them."""
+    _check_size(config, tensors, source)
     wanted = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
     loaded = assign(tensors, family.rules(config), wanted, family.unused, source)
     found = {p.dtype for p in loaded.parameters.values()}
+    if odd := found - set(DTYPES.values()):
+        raise WeightsError(f"{source} holds {', '.join(map(str, odd))}", expected="one of " + ", ".join(DTYPES))
     said = tuple(f"{name} was not needed: {why}" for name, why in loaded.unused.items() if "mask" not in why)
     if dtype is None and len(found) > 1:
         dtype = torch.float32
@@ -83,16 +90,30 @@ def _build(
     return holding(config, parameters), said
 
 
+def _check_size(config: Config, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Refuse a configuration that is far larger than its file, before room is made for it."""
+    asked, held = sum(parameters(config).values()), sum(tensor.numel() for tensor in tensors.values())
+    if config.layers > len(tensors) or asked > 10 * held:
+        raise WeightsError(
+            f"config.json asks for {config.layers:,} layers and {asked:,} parameters, and {source} holds {held:,} numbers",
+            expected="a configuration of these weights",
+        )
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
+    if not path.is_file():
         raise ModelError(
             f"{folder} has no config.json",
             expected="the configuration beside the weights: the number of heads cannot be seen in any tensor's shape",
             then="get config.json from where the weights came from",
-        ) from None
+        )
+    return _read_json(path)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", expected="a JSON object") from None
     if not isinstance(config, dict):
@@ -128,12 +149,11 @@ def _fitting(tokenizer: Tokenizer | None, config: Config, source: object) -> Tok
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    if dtype is None or isinstance(dtype, torch.dtype):
-        return dtype
-    known = {"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    if dtype not in known:
-        raise no_such("dtype", dtype, list(known))
-    return known[dtype]
+    if dtype is None or dtype in DTYPES.values():
+        return dtype  # type: ignore[return-value]
+    if dtype not in DTYPES:
+        raise no_such("dtype", str(dtype), list(DTYPES))
+    return DTYPES[str(dtype)]
 
 
 def _device(device: str) -> torch.device:

@@ -15,7 +15,7 @@ from torch import Tensor
 from cutaway.core.config import Config
 from cutaway.core.tap import Tap, tap_names, untapped
 from cutaway.core.transformer import Transformer, holding
-from cutaway.errors import ModelError, TextError
+from cutaway.errors import ConfigError, ModelError, TextError
 from cutaway.text.tokenizer import Piece, Tokenizer
 from cutaway.trace.edit import Edit, Edits, editing
 from cutaway.trace.record import Trace, record
@@ -89,16 +89,23 @@ class Model:
 
     def with_config(self, **changes: Any) -> "Model":
         """The same weights under another configuration, `causal=False` for one. Shapes must stay as they are."""
-        other = holding(self.config.with_(**changes), self.transformer.state_dict(keep_vars=True))
+        config = self.config.with_(**changes)
+        try:
+            other = holding(config, self.transformer.state_dict(keep_vars=True))
+        except RuntimeError as error:
+            given = f"The weights of {self.name} do not fit {', '.join(f'{name}={value}' for name, value in changes.items())}"
+            raise ConfigError(given, expected="a change that leaves every shape as it is") from error
         said = ", ".join(f"{name}={value}" for name, value in changes.items())
         origin = dataclasses.replace(self.origin, name=f"{self.name} ({said})")
-        return Model(other, self.text, origin)
+        return Model(other, self.text, origin, self.edits)
 
     def pieces(self, text: str) -> list[Piece]:
         """The text as this model reads it, with whatever its format puts around it.
 
         Raises TextError if the text is empty or does not fit the context.
         """
+        if not isinstance(text, str):
+            raise TextError(f"A text is {type(text).__name__}", expected="a string")
         pieces = self.tokenizer.pieces(text, wrap=True, allow_special=self.config.head == "mlm")
         if not any(piece.span[0] < piece.span[1] for piece in pieces):
             raise TextError("The text is empty", expected="at least one token")
@@ -109,16 +116,21 @@ class Model:
 
     def notes_on(self, text: str) -> tuple[str, ...]:
         """What a reader of this model's numbers on this text has to know."""
-        notes = self.origin.notes
-        if words := self.origin.card.get("words"):
-            outside = sorted({word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in words})
-            if outside:
-                listed = ", ".join(outside[:8]) + (f" and {len(outside) - 8} more" if len(outside) > 8 else "")
-                notes += (f"Nano models know a small English world only; not in it: {listed}.",)
-        return notes
+        outside = self.outside(text)
+        if not outside:
+            return self.origin.notes
+        listed = ", ".join(outside[:8]) + (f" and {len(outside) - 8} more" if len(outside) > 8 else "")
+        return (*self.origin.notes, f"Nano models know a small English world only; not in it: {listed}.")
+
+    def outside(self, text: str) -> list[str]:
+        """The words of the text that are not in a nano model's world; of other models none is known."""
+        words = self.origin.card.get("words")
+        return sorted({word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in words}) if words else []
 
     def batch(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[list[Piece]]]:
         """ids (B, T) padded on the right, lengths (B), and the pieces of each text."""
+        if not texts:
+            raise TextError("There is no text", expected="at least one")
         pieces = [self.pieces(text) for text in texts]
         ids, lengths = pad([[piece.id for piece in row] for row in pieces])
         return ids.to(self.device), lengths.to(self.device), pieces
@@ -131,7 +143,7 @@ class Model:
 
     def trace(self, texts: str | Sequence[str]) -> Trace:
         """Every tap of one run, through the eager kernel, under the edits in force."""
-        return record(self, [texts] if isinstance(texts, str) else list(texts))
+        return record(self, list(texts) if isinstance(texts, Sequence) and not isinstance(texts, str) else [texts])  # type: ignore[list-item]
 
     @contextmanager
     def edit(self, changes: Mapping[str, Edit | Callable[[Tensor], Tensor]]) -> Iterator[Edits]:

@@ -157,3 +157,25 @@ def test_bad_input_is_one_clear_message(changes: dict[str, object], message: str
 def test_two_models_of_one_kind_are_refused() -> None:
     with pytest.raises(cutaway.CutawayError, match="both causal"):
         trophy(worded("gpt2"), worded("gpt1"))
+
+
+def test_edits_and_early_neutral_twins_are_refused() -> None:
+    model = worded("gpt2")
+    with pytest.raises(cutaway.CutawayError, match="Edits are in force"), model.edit({"embed": cutaway.scale(2.0)}):
+        trophy(model, worded("roberta"), **SMALL, neutral=None, watch=("cat", "box"))
+    early = "the big dog was in the box because it was too big"
+    with pytest.raises(cutaway.CutawayError, match="neutral twin parts"):
+        trophy(model, worded("roberta"), **SMALL, neutral=early, watch=("cat", "box"))
+
+
+def test_a_model_that_means_the_other_noun_is_not_said_to_find_out() -> None:
+    turned = trophy(cutaway.load("nano-gpt2"), cutaway.load("nano-roberta"), watch=("suitcase", "trophy"))
+    assert not any("finds out" in line for line in turned.verdict)
+    assert any("does not mean suitcase in the first sentence" in line for line in turned.verdict)
+
+
+def test_outside_its_world_a_nano_model_is_not_held_against_its_test_set() -> None:
+    a = "The cat fled from the dog because it was scared."
+    result = trophy(cutaway.load("nano-gpt2"), cutaway.load("nano-roberta"), a, a.replace("scared", "fierce"), None, watch=("cat", "dog"))
+    assert all(later["threshold"] is None for later in result.causal.later)
+    assert any("small English world" in note for note in result.causal.notes)

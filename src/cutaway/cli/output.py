@@ -54,8 +54,9 @@ def as_json(result: Mapping[str, Any], out: Path | None = None) -> None:
 def write(path: Path, text: str) -> None:
     try:
         write_text(path, text)
-    except OSError as error:
-        raise CutawayError(f"{path} cannot be written: {error.strerror}", then="name a file in a folder that is there") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise CutawayError(f"{path} cannot be written: {why}", then="name a file in a folder that is there") from None
     note(f"Wrote {path}")
 
 

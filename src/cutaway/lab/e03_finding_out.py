@@ -2,6 +2,9 @@
 
 At the pronoun it cannot know. So each later position's column is swapped for that of the twin's run, and the answer is
 read where the text goes on to reveal it: how far does log p(first noun) − log p(second noun) move?
+
+Two columns move it by construction: the deciding word's own, which is the word, and the last one, where the answer is
+read. What is to be learned stands between and beside them: which other columns carry it, and which do not.
 """
 
 from collections.abc import Callable
@@ -15,8 +18,7 @@ from torch import Tensor
 from cutaway.model import Model
 from cutaway.trace.columns import columns, go_on, read, swapped
 from cutaway.worlds import Twin, twin_set
-
-REVEAL = " The"  # the continuation that has to name one of the two
+from cutaway.worlds.twins import REVEAL
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Later:
 
     `effect`: how far swapping its column for the twin's moves the log odds towards the second noun, which the twin means.
     `neutral`: how far the neutral twin's column moves them, either way; None without a neutral twin.
-    `threshold`: what 95 % of neutral swaps over the model's test set stay below; None if it has no test set.
+    `threshold`: what 95 % of neutral swaps over the model's test set stay below; None if it has no test set, or the texts
+    are outside its world.
     """
 
     position: int
@@ -66,7 +69,8 @@ def finding_out(model: Model, a: str, b: str, neutral: str | None, nouns: tuple[
     plain: list[float] | list[None] = [None] * len(effects)
     if three is not None and three.shape == one.shape:
         plain = swaps(model, one, three, start, first, second)[1][:, 0].abs().tolist()
-    threshold, n = neutral_threshold(model) if model.origin.card else (None, 0)
+    in_world = bool(model.origin.card) and not any(model.outside(text) for text in (a, b, neutral or ""))
+    threshold, n = neutral_threshold(model) if in_world else (None, 0)
     tokens = [[piece.text for piece in model.pieces(text + REVEAL)] for text in (a, b)]
     later = tuple(
         Later(place, (tokens[0][place], tokens[1][place]), effect, same, threshold)
@@ -103,7 +107,7 @@ def log_odds(run: Callable[[Tensor], Tensor], ids: Tensor, first: Tensor, second
         return run(torch.cat([ids, word[:, :-1].expand(len(ids), -1)], dim=1))
 
     def spoken(logits: Tensor, word: Tensor) -> Tensor:
-        at_word = logits[:, ids.shape[1] - 1 :].log_softmax(dim=-1)  # (B, N, V)
+        at_word = logits[:, ids.shape[1] - 1 :].float().log_softmax(dim=-1)  # (B, N, V)
         return at_word.gather(2, word.expand(len(ids), -1)[..., None]).sum(dim=(1, 2))
 
     one = logits(first)

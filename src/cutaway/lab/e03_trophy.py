@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from cutaway.errors import ModelError, TextError
-from cutaway.invariance import invariance, taps_of
-from cutaway.lab.e03_finding_out import REVEAL, finding_out
+from cutaway.invariance import invariance, parting, taps_of
+from cutaway.lab.e03_finding_out import finding_out
 from cutaway.model import Model
 from cutaway.text.spans import find_word, pieces_of
+from cutaway.worlds.twins import REVEAL
 
 A = "The trophy didn't fit in the suitcase because it was too big."
 B = "The trophy didn't fit in the suitcase because it was too small."
@@ -107,6 +108,8 @@ def trophy(
 
     Raises TextError for a word that is absent or ambiguous, sentences that are the same, or a query behind the difference.
     """
+    if edited := [line for model in (causal, bidirectional) for edits in model.edits for line in edits.listed()]:
+        raise ModelError(f"Edits are in force: {'; '.join(edited)}", expected="the models as they are", then="leave the `with` block first")
     if causal.config.causal == bidirectional.config.causal:
         kind = "causal" if causal.config.causal else "bidirectional"
         raise ModelError(f"{causal.name} and {bidirectional.name} are both {kind}", expected="a causal and a bidirectional model")
@@ -127,8 +130,8 @@ def read(model: Model, a: str, b: str, neutral: str | None, query: str, occurren
             expected="a query before the first difference: what comes after it may differ in any model",
         )
     texts = [text for text in (a, b, neutral) if text]
-    if neutral and place(model, neutral, query, occurrence) != asked:
-        raise TextError(f"In the neutral twin {query!r} is another token than in the first sentence", expected="a twin that parts after it")
+    if neutral and parting(model, a, neutral)[2] <= asked:
+        raise TextError(f"The neutral twin parts from the first sentence at {query!r} or before it", expected="a twin that parts after it")
     whole = patterns(model, texts)
     at = [pattern[:, :, asked] for pattern in whole]
     words = [{word: find_word(text, model.pieces(text), word) for word in watch} for text in texts]
@@ -246,21 +249,26 @@ def where(reading: Reading, query: str, watch: tuple[str, str]) -> Iterator[str]
         f"and {other:+.2f} in the second."
     )
     strongest = max(reading.later, key=lambda later: float(later["effect"]))
+    found = [later for later in reading.later if later["found_out"]]
     if strongest["threshold"] is None:
         yield (
-            f"{who}: swapping one later position for the twin's moves this most at {named(strongest)}; "
+            f"{who}: swapping one later position for the twin's moves this most at {named(strongest, reading)}; "
             "it differs there, and there is no test set of neutral swaps to hold that against."
         )
         return
-    found = [later for later in reading.later if later["found_out"]]
     bound = f"{strongest['threshold']:.2f} nats, which 95 % of {reading.neutral_swaps} neutral swaps stay below"
-    if found:
-        places = ", ".join(map(named, found))
-        yield f"{who} finds out after {query!r}: swapping the twin's column moves this by more than {bound}, at {places}."
+    if not one > 0 > other:
+        yield f"{who}: it does not mean {first} in the first sentence and {second} in the second, so no position is said to know."
+    elif found:
+        places = ", ".join(named(later, reading) for later in found)
+        yield f"{who} finds out after {query!r}: swapping the twin's column moves this towards {second} by more than {bound}, at {places}."
     else:
-        yield f"{who}: swapping any one later position moves this by no more than {bound}: it differs, and no single position knows."
+        yield f"{who}: no swap of one later position moves this towards {second} by more than {bound}; no one position is said to know."
 
 
-def named(later: Mapping[str, Any]) -> str:
+def named(later: Mapping[str, Any], reading: Reading) -> str:
+    """A later position; at two of them a large effect is no surprise, and that is said."""
     tokens = " / ".join(repr(token) for token in dict.fromkeys(later["token"]))
-    return f"token {later['position']} ({tokens}: {later['effect']:+.2f})"
+    last = reading.later[-1]["position"]
+    what = {reading.first_difference: ", the deciding word itself", last: ", where the answer is read"}.get(later["position"], "")
+    return f"token {later['position']} ({tokens}{what}: {later['effect']:+.2f})"

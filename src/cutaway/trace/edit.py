@@ -50,19 +50,23 @@ def scale(factor: float, *, head: Places = None, position: Places = None) -> Edi
     return Edit(f"scale by {factor}", lambda model, tap: lambda x, at: x[at] * factor, head, position)
 
 
-def add(vector: Tensor, *, head: Places = None, position: Places = None) -> Edit:
-    """Add a tensor that broadcasts to the chosen places."""
+def add(value: Tensor | float, *, head: Places = None, position: Places = None) -> Edit:
+    """Add a number, or a tensor that broadcasts to the chosen places."""
+    vector = torch.as_tensor(value)
     return Edit(f"add {shape(vector)}", lambda model, tap: lambda x, at: x[at] + fitted(vector, x[at]), head, position)
 
 
-def replace(value: Tensor, *, head: Places = None, position: Places = None) -> Edit:
-    """Write a tensor that broadcasts to the chosen places."""
-    return Edit(f"replace by {shape(value)}", lambda model, tap: lambda x, at: fitted(value, x[at]), head, position)
+def replace(value: Tensor | float, *, head: Places = None, position: Places = None) -> Edit:
+    """Write a number, or a tensor that broadcasts to the chosen places."""
+    tensor = torch.as_tensor(value)
+    return Edit(f"replace by {shape(tensor)}", lambda model, tap: lambda x, at: fitted(tensor, x[at]), head, position)
 
 
 def mean(over: Sequence[str], *, head: Places = None, position: Places = None) -> Edit:
     """Write the tap's mean over all positions of the texts in `over`."""
     texts = [over] if isinstance(over, str) else list(over)
+    if not texts:
+        raise EditError("The mean is over no text", expected="at least one")
 
     def prepare(model: "Model", tap: str) -> Change:
         if tap.endswith(("attn.scores", "attn.pattern")):
@@ -86,6 +90,8 @@ def patch(trace: "Trace", *, head: Places = None, position: Places = None) -> Ed
 
 def function(change: Callable[[Tensor], Tensor], *, head: Places = None, position: Places = None) -> Edit:
     """Write what a Python function makes of the whole tensor, at the chosen places."""
+    if not callable(change):
+        raise EditError(f"An edit is {change!r}", expected="zero, mean, resample, scale, add, replace, patch or a function")
 
     def call(x: Tensor, at: Index) -> Tensor:
         made = change(x.clone())  # a copy, so that a function which writes in place changes nothing else
@@ -142,6 +148,8 @@ def places(tap: str, edit: Edit, x: Tensor) -> Index:
 
 def chosen(which: Places, size: int, kind: str, tap: str) -> Tensor:
     every = range(size)
+    if not (which is None or isinstance(which, slice) or all(type(n) is int for n in listed(which))):
+        raise EditError(f"{kind} {which!r}", expected="whole numbers: one, a list, or a slice")
     try:
         picked = every if which is None else every[which] if isinstance(which, slice) else [every[n] for n in listed(which)]
     except IndexError:
@@ -152,7 +160,7 @@ def chosen(which: Places, size: int, kind: str, tap: str) -> Tensor:
 
 
 def listed(which: int | Sequence[int]) -> Sequence[int]:
-    return [which] if isinstance(which, int) else which
+    return which if isinstance(which, Sequence) and not isinstance(which, str) else [which]  # type: ignore[list-item]
 
 
 @dataclass
@@ -192,6 +200,12 @@ class Edits:
         if missed:
             given = f"The edit of {', '.join(missed)} was never applied: no run inside the `with` block came past"
             raise EditError(given, then="run the model inside it")
+
+    def require_one_length(self, lengths: Sequence[int]) -> None:
+        """Raise EditError if texts of several lengths would have their padding counted as positions."""
+        if len(set(lengths)) > 1 and any(edit.position is not None for edit in self.named.values()):
+            given = f"An edit names positions, and the texts have {' and '.join(map(str, sorted(set(lengths))))} tokens"
+            raise EditError(given, expected="texts of one length", then="run them one by one")
 
     def listed(self) -> tuple[str, ...]:
         return tuple(f"{name}: {edit}" for name, edit in self.named.items())

@@ -97,6 +97,7 @@ class Trace(Mapping[str, Tensor]):
     def attention(self, *, layer: int, head: int, query: str | int, occurrence: int | None = None, text: int = 0) -> Attention:
         """Where `query` looks, a word of the text or a position, in one head."""
         position = query if isinstance(query, int) else find_word(self.texts[text], self.pieces[text], query, occurrence)[-1]
+        position += self.lengths[text] if position < 0 else 0
         config = self.model.config
         asked = {"layer": (layer, config.layers), "head": (head, config.heads), "position": (position, self.lengths[text])}
         for name, (number, size) in asked.items():
@@ -122,6 +123,8 @@ def record(model: "Model", texts: Sequence[str]) -> Trace:
         return x
 
     edits = model.edits
+    for group in edits:
+        group.require_one_length(lengths.tolist())
     model.transformer(ids, lengths=lengths, tap=Tap(editing(edits, keep)))
     listed = tuple(line for group in edits for line in group.listed())
     return Trace(model, tuple(texts), tuple(map(tuple, pieces)), listed, taps)

@@ -41,11 +41,13 @@ class Log:
 
     every: int = 100
     tokens: int = 0
+    first: int = 0  # the step that this process began with
     curve: list[tuple[int, float]] = field(default_factory=list)  # tokens read; nats a token asked for
     recent: list[float] = field(default_factory=list)
 
     def seeing(self, on_step: Callable[[Step], None]) -> Callable[[Step], None]:
         def see(step: Step) -> None:
+            self.first = self.first or step.number
             self.tokens = step.tokens
             self.recent.append(step.loss)
             if step.number % self.every == 0:
@@ -70,6 +72,7 @@ def write(folder: Path, name: str, recipe: "Recipe", model: Learner, tokenizer: 
         "salience": SALIENCE[model.config.head].format(recipe.salient),
         "tokens": log.tokens,
         "minutes": round(minutes, 1),
+        "resumed_at": log.first if log.first > 1 else None,
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -103,6 +106,7 @@ def page(card: Mapping[str, Any]) -> str:
         f"A nano model: {card['parameters']:,} parameters, trained by this project on the micro-world of `cutaway.worlds`.",
         f"Made by `{card['command']}` from seed {card['schedule']['seed']}: {card['tokens']:,} tokens in {card['schedule']['steps']:,} "
         f"steps, {card['minutes']} minutes on {card['machine']}, torch {card['torch']}, threads: {card['threads']}.",
+        *([f"It was resumed at step {card['resumed_at']}: minutes and losses are from there on."] if card["resumed_at"] else []),
         f"In training {card['salience']}.",
         f"The longest passage it was trained on has {card['longest']} tokens; the context is {card['config']['context']}.",
         "",

@@ -7,7 +7,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,8 @@ RECIPES = {
         SCHEDULE,
     ),
     "nano-gpt2": Recipe("gpt2", NANO_GPT2, SCHEDULE),
-    "lstm": Recipe("gpt2", NANO_GPT2, SCHEDULE, recurrent=True),
+    # as many tokens in larger batches: an LSTM runs token by token, and small ones would leave the machine idle
+    "lstm": Recipe("gpt2", NANO_GPT2, Schedule(steps=1_850, rate=2e-3, warmup=100), batch_tokens=2048, recurrent=True),
     "nano-roberta": Recipe(
         "roberta",
         {
@@ -95,16 +96,16 @@ def retrain(name: str, folder: Path, on_step: Callable[[Step], None], *, steps: 
     The folder is then an ordinary model folder: config.json, model.safetensors, vocab.json, merges.txt, and a card.
     """
     recipe = RECIPES[name]
-    schedule = recipe.schedule if steps is None else Schedule(**(vars(recipe.schedule) | {"steps": steps}))
+    recipe = replace(recipe, schedule=replace(recipe.schedule, steps=steps or recipe.schedule.steps))
     tokenizer = make_tokenizer(recipe, folder)
     hf_config = {**recipe.hf_config, "vocab_size": tokenizer.vocab_size}
     config = FAMILIES[recipe.family].config_from(hf_config)
     model = Recurrent(config) if recipe.recurrent else Transformer(config)
-    initialise(model, schedule.seed)
+    initialise(model, recipe.schedule.seed)
     encoder = partial(data.encode, tokenizer=tokenizer)
     source = partial(batches, recipe, encoder)
     started, log = time.monotonic(), card.Log()
-    train(model, source, objective(recipe, tokenizer), schedule, folder / "training", log.seeing(on_step))
+    train(model, source, objective(recipe, tokenizer), recipe.schedule, folder / "training", log.seeing(on_step))
     if isinstance(model, Transformer):
         write_model(model, recipe, hf_config, folder)
     card.write(folder, name, recipe, model, tokenizer, log, minutes=(time.monotonic() - started) / 60)

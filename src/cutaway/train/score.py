@@ -9,8 +9,7 @@ from torch import Tensor
 from cutaway.text.tokenizer import Tokenizer
 from cutaway.train.loop import Learner
 from cutaway.worlds import Twin
-
-PROMPT = " The"  # the revealing continuation begins so, and has to name one of the two
+from cutaway.worlds.twins import REVEAL
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ def doubled(twins: Sequence[Twin]) -> list[Twin]:
 def question(tokenizer: Tokenizer, text: str, rest: str, head: str) -> tuple[list[int], int]:
     """The ids to read, and the place among them whose logits answer."""
     if head == "mlm":
-        ids = tokenizer.encode(f"{text}{PROMPT}<mask>{rest}", wrap=True, allow_special=True)
+        ids = tokenizer.encode(f"{text}{REVEAL}<mask>{rest}", wrap=True, allow_special=True)
         return ids, ids.index(tokenizer.specials["<mask>"])
-    ids = tokenizer.encode(text + PROMPT)
+    ids = tokenizer.encode(text + REVEAL)
     return ids, len(ids) - 1
 
 

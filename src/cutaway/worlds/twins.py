@@ -12,10 +12,12 @@ from cutaway.worlds.frames import FRAMES, Cue, Frame, cell_held_out, cues
 from cutaway.worlds.nouns import CLASSES, UNSEEN, held_out
 from cutaway.worlds.passages import Scene, distractor, pronoun_of
 
+REVEAL = " The"  # what reveals the answer begins so, and then has to name one of the two nouns
+
 # What each tier tests. "pairs" carries the bound; the others are reported as found. The last two are the harder ones.
 TIERS = {
     "pairs": "two nouns never seen together in training; every noun, frame and deciding word was seen",
-    "cells": "a deciding word never seen with this frame in this order",
+    "cells": "a deciding phrase never seen with this frame, in either order",
     "nouns": "nouns never seen in a frame with a pronoun",
     "early": "the deciding word stands before the pronoun",
     "distractors": "three sentences about other things before the answer",
@@ -82,7 +84,7 @@ def make_twin(tier: str, rng: random.Random, frame: Frame, order: int, a: Cue, b
 
 
 def draw_pair(tier: str, rng: random.Random, kind: str) -> tuple[str, str]:
-    """Two nouns that were never together in a frame; for tier "nouns" at least one never was in any."""
+    """Two nouns that were never together in a passage; for tier "nouns" at least one never was in any."""
     while True:
         a, b = rng.sample(CLASSES[kind], 2)
         if (a in UNSEEN or b in UNSEEN) != (tier == "nouns"):
