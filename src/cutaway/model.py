@@ -143,7 +143,7 @@ class Model:
 
     def trace(self, texts: str | Sequence[str]) -> Trace:
         """Every tap of one run, through the eager kernel, under the edits in force."""
-        return record(self, list(texts) if isinstance(texts, Sequence) and not isinstance(texts, str) else [texts])  # type: ignore[list-item]
+        return record(self, list(texts) if isinstance(texts, Sequence) and not isinstance(texts, str) else [texts])
 
     @contextmanager
     def edit(self, changes: Mapping[str, Edit | Callable[[Tensor], Tensor]]) -> Iterator[Edits]:

@@ -160,7 +160,7 @@ def chosen(which: Places, size: int, kind: str, tap: str) -> Tensor:
 
 
 def listed(which: int | Sequence[int]) -> Sequence[int]:
-    return which if isinstance(which, Sequence) and not isinstance(which, str) else [which]  # type: ignore[list-item]
+    return which if isinstance(which, Sequence) and not isinstance(which, str) else [which]
 
 
 @dataclass
