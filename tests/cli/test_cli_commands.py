@@ -118,7 +118,7 @@ def test_a_text_outside_the_nano_world_is_warned_of(run: Run) -> None:
 
 
 def test_a_card_with_words_warns(run: Run, copied: Path) -> None:
-    (copied / "card.json").write_text(json.dumps({"words": ["the", "box"]}), encoding="utf-8")
+    (copied / "card.json").write_text(json.dumps({"nano": True, "words": ["the", "box"]}), encoding="utf-8")
     assert run("next", "The box", "--model", copied).stderr == ""
     done = run("next", "The trophy", "--model", copied)
     assert done.exit_code == 0
