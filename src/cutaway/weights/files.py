@@ -7,7 +7,7 @@ import json
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from cutaway.errors import WeightsError
-from cutaway.weights.header import corrupt
+from cutaway.weights.corrupt import corrupt
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl")

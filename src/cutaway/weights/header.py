@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cutaway.errors import WeightsError
+from cutaway.weights.corrupt import corrupt
 
 SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1,
@@ -49,10 +50,6 @@ def read_header(path: Path) -> Header:
     spans = {name: _span(path, name, entry) for name, entry in entries.items()}
     _check_layout(path, spans, size - 8 - length)
     return Header({name: tuple(entry["shape"]) for name, entry in entries.items()}, metadata)
-
-
-def corrupt(path: Path, reason: str) -> WeightsError:
-    return WeightsError(f"{path}: {reason}", expected="a whole safetensors file", then="download or save it again")
 
 
 def _length(path: Path, first: bytes, size: int) -> int:

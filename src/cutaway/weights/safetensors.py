@@ -5,7 +5,7 @@ Nothing is unpickled. A tensor is read, as a view of the mapped file, when it is
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,24 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from cutaway.errors import WeightsError
+from cutaway.weights.corrupt import corrupt
 from cutaway.weights.files import FILE, INDEX, entrance, weight_files, weight_map
-from cutaway.weights.header import corrupt, read_header
+from cutaway.weights.header import read_header
+from cutaway.weights.source import Shape, Source
 
 __all__ = ["FILE", "INDEX", "Safetensors", "open_safetensors", "save_safetensors", "weight_files"]
 
 
+class Safetensors(Source):
+    """The tensors of one model, in one file or several."""
 
-class Safetensors(Mapping[str, Tensor]):
-    """The tensors of one model, by the names the file gives them."""
+    dialect = "transformers"
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
         self.paths = paths
+        self.settings = {}
         self.metadata: dict[str, str] = {}
-        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.shapes: dict[str, Shape] = {}
         self._files: dict[str, Any] = {}  # by tensor name
         for path in paths:
             header = read_header(path)
@@ -43,12 +47,6 @@ class Safetensors(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         tensor: Tensor = self._files[name].get_tensor(name)
         return tensor
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.shapes)
-
-    def __len__(self) -> int:
-        return len(self.shapes)
 
 
 def open_safetensors(path: Path) -> Safetensors:
