@@ -40,17 +40,21 @@ def oracle(kind: str, **changes: Any) -> Any:
     gpt = {"n_embd": 48, "n_head": 4, "n_layer": 2, "n_positions": 64}
     wide = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
     roberta = {"max_position_embeddings": 66, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1, **wide}
+    llama = {"max_position_embeddings": 64, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, **wide}
     make = {
         "gpt1": lambda: transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(**SIZES | gpt | changes)),
         "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(**SIZES | gpt | changes)),
         "roberta": lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SIZES | roberta | changes)),
+        "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**SIZES | wide | {"max_position_embeddings": 64} | changes)),
+        "bert-body": lambda: transformers.BertModel(transformers.BertConfig(**SIZES | wide | {"max_position_embeddings": 64} | changes)),
+        "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES | llama | changes)),
         "classifier": lambda: transformers.RobertaForSequenceClassification(transformers.RobertaConfig(**SIZES | roberta | changes)),
     }
     model = make[kind]().eval()
     for parameter in model.parameters():  # fresh biases are zero and norms one: random ones leave no term untested
         torch.nn.init.normal_(parameter, std=0.15)
     for name, parameter in model.named_parameters():
-        if ("ln_" in name and name.endswith("weight")) or "LayerNorm.weight" in name or "layer_norm.weight" in name:
+        if name.endswith("weight") and any(part in name for part in ("ln_", "LayerNorm", "norm.")):
             parameter.data.add_(1.0)
     return model
 
@@ -71,5 +75,5 @@ def tokenizer_folder(kind: str) -> Path:
 
 def worded(kind: str, dtype: torch.dtype = torch.float32, **changes: Any) -> Model:
     """A tiny random model that reads SENTENCES' words as one piece each."""
-    tokenizer = load_tokenizer(tokenizer_folder("roberta" if kind == "classifier" else kind))
+    tokenizer = load_tokenizer(tokenizer_folder({"classifier": "roberta", "bert": "roberta", "llama": "gpt2"}.get(kind, kind)))
     return cutaway.load(oracle(kind, vocab_size=tokenizer.vocab_size, **changes).to(dtype), tokenizer=tokenizer)

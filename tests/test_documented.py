@@ -28,7 +28,7 @@ def test_commands() -> None:
         assert f"### `cutaway {command}`" in REFERENCE
 
 
-@pytest.mark.parametrize("kind", ("gpt1", "gpt2", "roberta", "classifier"))
+@pytest.mark.parametrize("kind", ("gpt1", "gpt2", "roberta", "classifier", "bert", "llama"))
 def test_taps(kind: str) -> None:
     for tap in tap_names(worded(kind).config):
         general = tap.replace("blocks.0.", "blocks.N.").replace("blocks.1.", "blocks.N.")

@@ -11,6 +11,7 @@ import torch
 import transformers
 
 import cutaway
+from cutaway.core.config import Config
 from cutaway.invariance import Invariance
 from cutaway.model import Model
 from cutaway.shipped import shipped_folder, shipped_names
@@ -59,7 +60,7 @@ def test_the_card_tells_the_truth(name: str) -> None:
     card = json.loads((shipped_folder(name) / "card.json").read_text(encoding="utf-8"))
     assert card["scores"]["pairs"] == score(model.transformer, model.tokenizer, twin_set("pairs")).to_dict()
     assert card["scores"].keys() == TIERS.keys()
-    assert card["config"] == model.config.to_dict()
+    assert Config(**card["config"]) == model.config
     assert card["parameters"] == sum(p.numel() for p in model.transformer.parameters())
     assert card["command"] == f"cutaway train {name}"
     assert card["tokens"] > 0 < card["minutes"]

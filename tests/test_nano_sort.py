@@ -65,10 +65,10 @@ def sorter(data: Path) -> Transformer:
     )
     family = FAMILIES["gpt2"]
     # minGPT has GPT-2's names, and stores plain linear layers where the published files hold transposed ones
-    rules = [replace(rule, transpose=False) for rule in family.rules(config)]
+    rules = [replace(rule, transpose=False) for rule in family.hub.rules(config)]
     with torch.device("meta"):
         wanted = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
-    return holding(config, assign(weights, rules, wanted, family.unused).parameters)
+    return holding(config, assign(weights, rules, wanted, family.hub.unused).parameters)
 
 
 @pytest.fixture

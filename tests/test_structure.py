@@ -23,7 +23,7 @@ BELOW = {
     "worlds": set(),
     "families": {"core", "text", "weights.names"},
     "shipped": set(),
-    "locate": {"families", "shipped", "weights"},
+    "locate": {"families", "shipped", "text", "weights"},
     "render": set(),
     "trace": {"core", "text", "render"},
     "model": {"core", "text", "weights", "trace", "predict"},  # its methods reach the verbs when they are called

@@ -55,7 +55,7 @@ def _shipped() -> Iterator[Entry]:
         folder = shipped_folder(name)
         hf_config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         family = family_of(hf_config)
-        yield _entry(name, family, family.config_from(hf_config), folder)
+        yield _entry(name, family, family.hub.config_from(hf_config, {}), folder)
 
 
 def _published() -> Iterator[Entry]:

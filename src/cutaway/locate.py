@@ -1,4 +1,4 @@
-"""A name becomes the place where a model's files lie. Nothing is substituted silently, and no torch is loaded.
+"""A name becomes the place where a model's files lie, and the tokenizer there. Nothing is substituted silently; no torch is loaded.
 
     a known name or alias   nano-gpt2, gpt2, roberta, openai-community/gpt2 …   shipped, in the Hub's cache, or fetched
     a path                  ./folder, folder/, weights.safetensors              a separator, a dot or a file suffix tells
@@ -8,11 +8,13 @@
 import re
 from pathlib import Path
 
-from cutaway.errors import ModelError
+from cutaway.errors import ModelError, TokenizerError, WeightsError
 from cutaway.families import PUBLISHED, Family, find_known
 from cutaway.registry import no_such
 from cutaway.shipped import shipped_folder, shipped_names
+from cutaway.text.tokenizer import Tokenizer, load_tokenizer
 from cutaway.weights.fetch import find
+from cutaway.weights.files import find_weights
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -38,6 +40,33 @@ def locate(source: str, *, offline: bool = False) -> tuple[str, Path, tuple[str,
     if path.is_dir():
         raise ModelError(f"{source!r} is not a known model", then=f"write ./{source} for the folder of that name")
     raise no_such("model", source, [*shipped_names(), *(name for known in PUBLISHED for name in (known.name, *known.aliases))])
+
+
+def tokenizer_at(path: Path) -> Tokenizer | None:
+    """The tokenizer that came with the weights at a place, None if none did.
+
+    A GGUF file holds its own; for all else its files lie in the same folder. Raises TokenizerError for files that contradict each other.
+    """
+    folder = path if path.is_dir() else path.parent
+    if found := _gguf_at(path):
+        from cutaway.text.embedded import embedded_tokenizer
+        from cutaway.weights.gguf_header import read_gguf
+
+        return embedded_tokenizer(read_gguf(found).metadata, str(found))
+    try:
+        return load_tokenizer(folder)
+    except TokenizerError as error:
+        if "no tokenizer files" in error.given:
+            return None
+        raise
+
+
+def _gguf_at(path: Path) -> Path | None:
+    try:
+        found = find_weights(path)
+    except WeightsError:
+        return None
+    return found.entrance if found.format == "gguf" else None
 
 
 def is_path(source: str) -> bool:

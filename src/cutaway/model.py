@@ -41,7 +41,7 @@ class Model:
     """A transformer with its tokenizer. Make one with `cutaway.load`."""
 
     transformer: Transformer
-    text: Tokenizer | None  # None: a folder, or a model in memory, that came without one
+    read_tokenizer: Callable[[], Tokenizer | None]  # called when a text is first read; None: the model came without one
     origin: Origin
     edits: tuple[Edits, ...] = ()  # in force, the outermost first
 
@@ -49,12 +49,12 @@ class Model:
     def name(self) -> str:
         return self.origin.name
 
-    @property
+    @cached_property
     def tokenizer(self) -> Tokenizer:
-        if self.text is None:
+        if (tokenizer := self.read_tokenizer()) is None:
             then = "put its files beside the weights, or give tokenizer=FOLDER to load (on the command line --tokenizer)"
             raise ModelError(f"{self.name} came without a tokenizer", then=then)
-        return self.text
+        return tokenizer
 
     @property
     def config(self) -> Config:
@@ -97,7 +97,7 @@ class Model:
             raise ConfigError(given, expected="a change that leaves every shape as it is") from error
         said = ", ".join(f"{name}={value}" for name, value in changes.items())
         origin = dataclasses.replace(self.origin, name=f"{self.name} ({said})")
-        return Model(other, self.text, origin, self.edits)
+        return Model(other, lambda: self.tokenizer, origin, self.edits)
 
     def pieces(self, text: str) -> list[Piece]:
         """The text as this model reads it, with whatever its format puts around it.

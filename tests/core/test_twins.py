@@ -9,7 +9,7 @@ from cutaway.core.tap import Tap
 from cutaway.model import Model
 from tests.conftest import oracle
 
-FAMILIES = ("gpt1", "gpt2", "roberta", "classifier")
+FAMILIES = ("gpt1", "gpt2", "roberta", "classifier", "bert")
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 

@@ -55,10 +55,11 @@ def read(folder: Path) -> tuple[Config, Loaded]:
     """What a folder's configuration and weights become."""
     hf_config = json.loads((folder / "config.json").read_text())
     family = family_of(hf_config)
-    config = family.config_from(hf_config)
+    source = open_safetensors(folder)
+    config = family.hub.config_from(hf_config, source.shapes)
     with torch.device("meta"):
         wanted = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
-    return config, assign(open_safetensors(folder), family.rules(config), wanted, family.unused, str(folder))
+    return config, assign(source, family.hub.rules(config), wanted, family.hub.unused, str(folder))
 
 
 def ours(folder: Path, ids: Tensor) -> Tensor:

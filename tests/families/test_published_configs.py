@@ -33,7 +33,7 @@ ALL = {"gpt1": GPT1, "gpt2": GPT2, "roberta": ROBERTA}
 
 
 def config_of(hf_config: dict[str, object]) -> Config:
-    return family_of(hf_config).config_from(hf_config)
+    return family_of(hf_config).hub.config_from(hf_config, {})
 
 
 def refused(hf_config: dict[str, object], *parts: str) -> None:
@@ -173,7 +173,7 @@ class TestRecognition:
             assert family_of({key: value for key, value in hf_config.items() if key != "model_type"}).name == name
 
     @pytest.mark.parametrize(
-        "hf_config", [{}, {"model_type": "xlm-roberta"}, {"model_type": "llama", "architectures": ["GPT2LMHeadModel"]}]
+        "hf_config", [{}, {"model_type": "xlm-roberta"}, {"model_type": "mistral", "architectures": ["GPT2LMHeadModel"]}]
     )
     def test_others_are_refused_by_name(self, hf_config):
         with pytest.raises(ConfigError, match="one of openai-gpt, gpt2, roberta"):

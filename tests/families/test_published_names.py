@@ -72,7 +72,7 @@ def test_as_many_parameters_as_the_reference_has_at_these_sizes(published):
         theirs = config_class(**sizes)
         assert count == sum(p.numel() for p in model_class(theirs).parameters())
     assert count == PARAMETERS.get(published.name, count)
-    assert published.family.config_from({**theirs.to_dict(), "architectures": [model_class.__name__]}) == config
+    assert published.family.hub.config_from({**theirs.to_dict(), "architectures": [model_class.__name__]}, {}) == config
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)

@@ -17,8 +17,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cutaway.errors import WeightsError
+from cutaway.weights.files import weight_files
 from cutaway.weights.header import read_header
-from cutaway.weights.safetensors import INDEX, open_safetensors, save_safetensors, weight_files
+from cutaway.weights.safetensors import INDEX, open_safetensors, save_safetensors
 
 
 @pytest.fixture
@@ -227,27 +228,12 @@ class TestShards:
             open_safetensors(folder)
 
 
-class Trap:
-    """A pickle that would create a file."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self):
-        return Path.touch, (self.marker,)
-
-
-class TestPickles:
-    @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "epoch.ckpt"])
-    @pytest.mark.parametrize("by_folder", [True, False])
-    def test_refused_unopened(self, tmp_path, name, by_folder):
-        path, marker = tmp_path / name, tmp_path / "marker"
-        path.write_bytes(pickle.dumps(Trap(marker)))
-        with pytest.raises(WeightsError, match=r"pickle.*safetensors.*save_pretrained"):
-            open_safetensors(tmp_path if by_folder else path)
-        assert not marker.exists()
-        pickle.loads(path.read_bytes())
-        assert marker.exists(), "the trap does not work, so the test proves nothing"
+class TestOtherFormats:
+    @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "tiny.gguf"])
+    def test_are_for_other_readers(self, tmp_path, name):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(WeightsError, match=r"no safetensors file.*model.safetensors"):
+            open_safetensors(tmp_path)
 
     def test_safetensors_are_preferred(self, good, tensors):
         (good.parent / "pytorch_model.bin").write_bytes(b"")

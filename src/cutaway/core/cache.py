@@ -15,7 +15,7 @@ class Cache:
     """
 
     def __init__(self, config: Config, batch: int, room: int, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
-        shape = (config.layers, 2, batch, config.heads, room, config.head_width)
+        shape = (config.layers, 2, batch, config.key_heads, room, config.head_width)
         self._store = torch.empty(shape, dtype=dtype, device=device)
         self.length = 0
 

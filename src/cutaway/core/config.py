@@ -6,8 +6,10 @@ from typing import Any, Literal, Self, get_args
 
 from cutaway.errors import ConfigError
 
-Activation = Literal["gelu_tanh", "gelu_erf"]
-Head = Literal["lm", "mlm", "classify", "none"]
+Activation = Literal["gelu_tanh", "gelu_erf", "swiglu"]
+Norm = Literal["layer", "rms"]
+Positions = Literal["learned", "rotary"]
+Head = Literal["lm", "mlm", "classify", "pooler", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,11 @@ class Config:
     final_norm: bool  # one more norm before the head?
     embed_norm: bool  # a norm on the embeddings?
     activation: Activation
+    norm: Norm = "layer"
+    bias: bool = True  # does each linear layer add one?
+    kv_heads: int = 0  # heads of keys and values, each read by several of queries; 0: as many as those
+    positions: Positions = "learned"  # a table that is added, or a rotation of queries and keys
+    rotary_base: float = 10000.0  # the slowest rotation's, if they are rotary
     position_offset: int = 0  # rows of the position table that no token uses
     segments: int = 0  # rows of the segment table; 0: there is none
     norm_eps: float = 1e-5
@@ -40,11 +47,15 @@ class Config:
         for name in ("vocab_size", "context", "width", "layers", "heads", "mlp_width"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}", expected="a whole number above 0")
-        for name, kind in (("activation", Activation), ("head", Head)):
+        for name, kind in (("activation", Activation), ("norm", Norm), ("positions", Positions), ("head", Head)):
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}", expected="one of " + ", ".join(get_args(kind)))
         if self.width % self.heads:
             raise ConfigError(f"width {self.width} is not divisible by heads {self.heads}", expected="heads of equal width")
+        if self.kv_heads < 0 or self.heads % self.key_heads:
+            raise ConfigError(f"heads {self.heads} is not divisible by kv_heads {self.kv_heads}", expected="groups of equal size")
+        if self.positions == "rotary" and self.head_width % 2:
+            raise ConfigError(f"A head is {self.head_width} wide", expected="an even width, to be rotated in pairs")
         if (self.head == "classify") != (self.classes > 0):
             raise ConfigError(f"head is {self.head!r} and classes is {self.classes}", expected="classes > 0 for a classifier, else 0")
 
@@ -53,8 +64,12 @@ class Config:
         return self.width // self.heads
 
     @property
+    def key_heads(self) -> int:
+        return self.kv_heads or self.heads
+
+    @property
     def position_rows(self) -> int:
-        return self.context + self.position_offset
+        return self.context + self.position_offset if self.positions == "learned" else 0
 
     def with_(self, **changes: Any) -> Self:
         """The same configuration with some fields changed; raises ConfigError for a field that does not exist."""

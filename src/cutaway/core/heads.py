@@ -1,4 +1,4 @@
-"""What stands on top of the last block: next-token logits, masked-word logits, or classes."""
+"""What stands on top of the last block: next-token logits, masked-word logits, classes, or one vector for the whole text."""
 
 import torch
 from torch import Tensor, nn
@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from cutaway.core.config import Config
 from cutaway.core.linear import Linear, Table
+from cutaway.core.norm import make_norm
 from cutaway.core.tap import Tap
 
 
@@ -28,14 +29,14 @@ class MaskedHead(nn.Module):
     def __init__(self, config: Config, embedding: Table) -> None:
         super().__init__()
         self.dense = Linear(config.width, config.width)
-        self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.norm = make_norm(config)
         self.unembed = Linear(config.width, config.vocab_size, bias=False)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         if config.tied:
             self.unembed.weight = embedding.weight
 
     def forward(self, x: Tensor, tap: Tap) -> Tensor:
-        # the erf form, whatever the blocks use: the one published family with this head has it in both
+        # the erf form, whatever the blocks use: the published families with this head have it in both
         x = tap.at("head")("transform", self.norm(F.gelu(self.dense(x))))  # (B, T, D)
         return tap("logits", self.unembed(x) + self.bias)  # (B, T, V)
 
@@ -53,4 +54,16 @@ class ClassifierHead(nn.Module):
         return tap("logits", self.out(x))  # (B, C)
 
 
-HEADS = {"lm": LanguageHead, "mlm": MaskedHead, "classify": ClassifierHead}
+class PoolerHead(nn.Module):
+    """One vector for the whole text, made from the first position, for who looks: the body's own output is passed on."""
+
+    def __init__(self, config: Config, embedding: Table) -> None:
+        super().__init__()
+        self.dense = Linear(config.width, config.width)
+
+    def forward(self, x: Tensor, tap: Tap) -> Tensor:
+        tap("pooled", torch.tanh(self.dense(x[:, 0])))  # (B, D)
+        return x
+
+
+HEADS = {"lm": LanguageHead, "mlm": MaskedHead, "classify": ClassifierHead, "pooler": PoolerHead}

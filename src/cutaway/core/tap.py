@@ -39,18 +39,26 @@ class Untapped(Tap):
 
 untapped = Untapped(lambda name, x: x)
 
+HEADS = {
+    "lm": ["logits"],
+    "mlm": ["head.transform", "logits"],
+    "classify": ["head.transform", "logits"],
+    "pooler": ["pooled"],
+    "none": [],
+}
+
 
 def tap_names(config: Config) -> list[str]:
     """Every tap that a model with this configuration has, in the order in which a forward pass meets them."""
-    embed = ["tok_embed", *(["segment_embed"] if config.segments else []), "pos_embed"]
+    embed = ["tok_embed", *(["segment_embed"] if config.segments else [])]
+    embed += ["pos_embed"] if config.positions == "learned" else []
     embed += [*(["embed_norm"] if config.embed_norm else []), "embed"]
     attn = [f"attn.{part}" for part in ("q", "k", "v", "scores", "pattern", "z", "out")]
-    mlp = ["mlp.pre", "mlp.post", "mlp.out"]
+    mlp = [*(["mlp.gate"] if config.activation == "swiglu" else []), "mlp.pre", "mlp.post", "mlp.out"]
     block = (
         ["resid_pre", "ln1", *attn, "resid_mid", "ln2", *mlp, "resid_post"]
         if config.norm_first
         else ["resid_pre", *attn, "resid_mid", "ln1", *mlp, "resid_post", "ln2"]
     )
-    head = {"lm": ["logits"], "mlm": ["head.transform", "logits"], "classify": ["head.transform", "logits"], "none": []}[config.head]
     blocks = [f"blocks.{n}.{part}" for n in range(config.layers) for part in block]
-    return embed + blocks + (["ln_f"] if config.final_norm else []) + head
+    return embed + blocks + (["ln_f"] if config.final_norm else []) + HEADS[config.head]

@@ -1,7 +1,8 @@
 """The transformer, from token ids to logits, to be read from top to bottom. Which model it is stands in its `Config`.
 
     B texts   T positions   S positions that can be read   D width of the residual stream
-    H heads   K = D / H width of a head   M width of the MLP   V vocabulary
+    H heads   G heads of keys and values, G = H unless heads share them   K = D / H width of a head
+    M width of the MLP   V vocabulary
 
 Pre-norm (`norm_first`)                         Post-norm
     resid_mid  = resid_pre + attn(ln1(resid_pre))   resid_mid  = resid_pre + attn(resid_pre)
@@ -10,6 +11,7 @@ Pre-norm (`norm_first`)                         Post-norm
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 import torch
@@ -20,26 +22,29 @@ from cutaway.core.cache import Cache
 from cutaway.core.config import Config
 from cutaway.core.heads import HEADS
 from cutaway.core.linear import Linear, Table
+from cutaway.core.norm import make_norm
+from cutaway.core.rotary import Rotation, make_rotation
 from cutaway.core.tap import Tap, untapped
 from cutaway.errors import TextError
 
 
 class Embed(nn.Module):
-    """Token and place become one vector: two tables looked up and added."""
+    """Token and place become one vector: tables looked up and added. Rotary places are no part of it: see `Attention`."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.offset = config.position_offset
         self.token = Table(config.vocab_size, config.width)
-        self.position = Table(config.position_rows, config.width)
+        self.position = Table(config.position_rows, config.width) if config.positions == "learned" else None
         self.segment = Table(config.segments, config.width) if config.segments else None
-        self.norm = nn.LayerNorm(config.width, eps=config.norm_eps) if config.embed_norm else None
+        self.norm = make_norm(config) if config.embed_norm else None
 
     def forward(self, ids: Tensor, position: Tensor, tap: Tap) -> Tensor:
         x = tap("tok_embed", self.token(ids))  # (B, T, D)
         if self.segment is not None:
             x = x + tap("segment_embed", self.segment.weight[0].expand_as(x))  # each text is one segment
-        x = x + tap("pos_embed", self.position(position + self.offset).expand_as(x))
+        if self.position is not None:
+            x = x + tap("pos_embed", self.position(position + self.offset).expand_as(x))
         if self.norm is not None:
             x = tap("embed_norm", self.norm(x))
         return tap("embed", x)  # (B, T, D)
@@ -50,23 +55,32 @@ class Attention(nn.Module):
 
     def __init__(self, config: Config, layer: int) -> None:
         super().__init__()
-        self.layer, self.heads = layer, config.heads
-        self.q = Linear(config.width, config.width)
-        self.k = Linear(config.width, config.width)
-        self.v = Linear(config.width, config.width)
-        self.out = Linear(config.width, config.width)
+        self.layer, self.head_width, self.sharing = layer, config.head_width, config.heads // config.key_heads
+        read = config.key_heads * config.head_width
+        self.q = Linear(config.width, config.width, bias=config.bias)
+        self.k = Linear(config.width, read, bias=config.bias)
+        self.v = Linear(config.width, read, bias=config.bias)
+        self.out = Linear(config.width, config.width, bias=config.bias)
 
-    def forward(self, x: Tensor, mask: Mask, cache: Cache | None, tap: Tap) -> Tensor:
-        q = tap("q", self.split(self.q(x)))  # (B, H, T, K)
-        k = tap("k", self.split(self.k(x)))
-        v = tap("v", self.split(self.v(x)))
+    def forward(self, x: Tensor, mask: Mask, turn: Rotation | None, cache: Cache | None, tap: Tap) -> Tensor:
+        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
+        if turn is not None:
+            q, k = turn(q), turn(k)
+        q, k, v = tap("q", q), tap("k", k), tap("v", v)  # (B, H, T, K), then twice (B, G, T, K)
         if cache is not None:
-            k, v = cache.extend(self.layer, k, v)  # (B, H, S, K)
+            k, v = cache.extend(self.layer, k, v)  # (B, G, S, K)
+        if self.sharing > 1:
+            k, v = k.repeat_interleave(self.sharing, dim=1), v.repeat_interleave(self.sharing, dim=1)  # (B, H, S, K)
         z = fused_attention(q, k, v, mask) if tap is untapped else attention(q, k, v, mask.readable, tap)
         return tap("out", self.out(z.transpose(1, 2).flatten(2)))  # (B, T, D)
 
     def split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+        return x.view(*x.shape[:-1], -1, self.head_width).transpose(1, 2)  # (B, T, H · K) -> (B, H, T, K)
+
+
+# Two GELUs: the tanh form is an approximation that some models were trained with (Hendrycks & Gimpel 2016, section 2).
+# SwiGLU: one layer decides how much of another passes (Shazeer 2020, "GLU Variants Improve Transformer", equation 5).
+ACTIVATIONS = {"gelu_tanh": partial(nn.GELU, approximate="tanh"), "gelu_erf": nn.GELU, "swiglu": nn.SiLU}
 
 
 class MLP(nn.Module):
@@ -74,14 +88,15 @@ class MLP(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.up = Linear(config.width, config.mlp_width)
-        self.down = Linear(config.mlp_width, config.width)
-        # Two GELUs: the tanh form is an approximation that some models were trained with (Hendrycks & Gimpel 2016, section 2)
-        self.gelu = nn.GELU(approximate="tanh" if config.activation == "gelu_tanh" else "none")
+        self.gate = Linear(config.width, config.mlp_width, bias=config.bias) if config.activation == "swiglu" else None
+        self.up = Linear(config.width, config.mlp_width, bias=config.bias)
+        self.down = Linear(config.mlp_width, config.width, bias=config.bias)
+        self.activation = ACTIVATIONS[config.activation]()
 
     def forward(self, x: Tensor, tap: Tap) -> Tensor:
-        x = tap("pre", self.up(x))  # (B, T, M)
-        x = tap("post", self.gelu(x))
+        gate = tap("gate", self.gate(x)) if self.gate is not None else None  # (B, T, M), as the next two lines
+        x = tap("pre", self.up(x))
+        x = tap("post", self.activation(x) if gate is None else self.activation(gate) * x)
         return tap("out", self.down(x))  # (B, T, D)
 
 
@@ -91,17 +106,17 @@ class Block(nn.Module):
     def __init__(self, config: Config, layer: int) -> None:
         super().__init__()
         self.norm_first = config.norm_first
-        self.ln1 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.ln1 = make_norm(config)
         self.attn = Attention(config, layer)
-        self.ln2 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.ln2 = make_norm(config)
         self.mlp = MLP(config)
 
-    def forward(self, x: Tensor, mask: Mask, cache: Cache | None, tap: Tap) -> Tensor:
+    def forward(self, x: Tensor, mask: Mask, turn: Rotation | None, cache: Cache | None, tap: Tap) -> Tensor:
         x = tap("resid_pre", x)  # (B, T, D), as every line below
         if self.norm_first:
-            mid = tap("resid_mid", x + self.attn(tap("ln1", self.ln1(x)), mask, cache, tap.at("attn")))
+            mid = tap("resid_mid", x + self.attn(tap("ln1", self.ln1(x)), mask, turn, cache, tap.at("attn")))
             return tap("resid_post", mid + self.mlp(tap("ln2", self.ln2(mid)), tap.at("mlp")))
-        mid = tap("ln1", self.ln1(tap("resid_mid", x + self.attn(x, mask, cache, tap.at("attn")))))
+        mid = tap("ln1", self.ln1(tap("resid_mid", x + self.attn(x, mask, turn, cache, tap.at("attn")))))
         return tap("ln2", self.ln2(tap("resid_post", mid + self.mlp(mid, tap.at("mlp")))))
 
 
@@ -113,7 +128,7 @@ class Transformer(nn.Module):
         self.config = config
         self.embed = Embed(config)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
-        self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps) if config.final_norm else None
+        self.ln_f = make_norm(config) if config.final_norm else None
         self.head = HEADS[config.head](config, self.embed.token) if config.head != "none" else None
 
     def forward(
@@ -124,7 +139,9 @@ class Transformer(nn.Module):
         cache: Cache | None = None,
         tap: Tap = untapped,
     ) -> Tensor:
-        """Logits (B, T, V) of token ids (B, T); of a classifier (B, C); without a head, the last residual stream (B, T, D).
+        """Logits (B, T, V) of token ids (B, T); of a classifier (B, C).
+
+        Without either: the last residual stream (B, T, D).
 
         lengths (B): how many tokens of each row are real, when shorter texts were padded on the right.
         cache: what was read before; ids are then what comes next, and the cache is filled with them.
@@ -139,8 +156,9 @@ class Transformer(nn.Module):
         mask = make_mask(query_pos, key_pos, self.config.causal, lengths)
 
         x = self.embed(ids, query_pos, tap)  # (B, T, D)
+        turn = make_rotation(self.config, query_pos, x.dtype) if self.config.positions == "rotary" else None
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, cache, tap.at(f"blocks.{layer}"))
+            x = block(x, mask, turn, cache, tap.at(f"blocks.{layer}"))
         if cache is not None:
             cache.advance(ids.shape[1])
         if self.ln_f is not None:

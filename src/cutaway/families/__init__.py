@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from cutaway.errors import ConfigError
-from cutaway.families import gpt1, gpt2, roberta
-from cutaway.families.family import Family, Published, Quirk
+from cutaway.families import bert, gpt1, gpt2, llama, roberta
+from cutaway.families.family import Dialect, Family, Published, Quirk
 
-__all__ = ["FAMILIES", "PUBLISHED", "Family", "Published", "Quirk", "family_of", "find_known"]
+__all__ = ["FAMILIES", "PUBLISHED", "Dialect", "Family", "Published", "Quirk", "dialect_of", "family_of", "find_known"]
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (gpt1.GPT1, gpt2.GPT2, roberta.ROBERTA)}
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (gpt1.GPT1, gpt2.GPT2, roberta.ROBERTA, bert.BERT, llama.LLAMA)
+}
 PUBLISHED: tuple[Published, ...] = gpt1.PUBLISHED + gpt2.PUBLISHED + roberta.PUBLISHED
 
 
@@ -26,6 +28,23 @@ def family_of(hf_config: Mapping[str, Any]) -> Family:
         f"config.json is of model_type {model_type!r} and architectures {architectures!r}, which no family here has",
         expected="one of " + ", ".join(family.model_type for family in FAMILIES.values()),
     )
+
+
+def dialect_of(format: str, settings: Mapping[str, Any]) -> tuple[Family, Dialect]:  # noqa: A002
+    """The family that writes its models down in this format, and how. `settings` tell where several families do."""
+    if format == "transformers":
+        family = family_of(settings)
+        return family, family.hub
+    those = [family for family in FAMILIES.values() if format in family.others]
+    if format == "gguf":
+        known = [family.architecture for family in those]
+        those = [family for family in those if family.architecture == settings.get("general.architecture")]
+        if not those:
+            raise ConfigError(
+                f"The file is a GGUF of the architecture {settings.get('general.architecture')!r}, which no family here has",
+                expected="one of " + ", ".join(known),
+            )
+    return those[0], those[0].others[format]
 
 
 def find_known(name: str) -> Published | None:

@@ -1,14 +1,17 @@
 """A family is what separates one line of published models from another: sizes by other words, tensors by other names, habits.
 
-Data, and the two functions that read it. No family computes anything: that is done by one core for all.
+Data, and the functions that read it. No family computes anything: that is done by one core for all.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cutaway.core.config import Config, Head
 from cutaway.weights.names import Rule, Unused
+
+Settings = Mapping[str, Any]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,20 @@ class Quirk:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How one kind of file writes the family's models down.
+
+    config_from: from what the files say of themselves (config.json, hparams.json, …) and the tensors' shapes; raises ConfigError.
+    rules: from the files' tensor names to the core's.
+    unused: what files hold and no parameter needs.
+    """
+
+    config_from: Callable[[Settings, Shapes], Config]
+    rules: Callable[[Config], tuple[Rule, ...]]
+    unused: tuple[Unused, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """One line of models, as its publisher left it."""
 
@@ -27,9 +44,10 @@ class Family:
     title: str
     model_type: str  # in config.json
     heads: Mapping[str, Head]  # by architecture in config.json
-    config_from: Callable[[Mapping[str, Any]], Config]  # raises ConfigError
-    rules: Callable[[Config], tuple[Rule, ...]]  # from the files' tensor names to the core's
-    unused: tuple[Unused, ...]  # what files hold and no parameter needs
+    hub: Dialect  # files as the Hugging Face Hub has them
+    others: Mapping[str, Dialect] = field(default_factory=dict)  # by the name that a weights reader gives its format
+    architecture: str = ""  # in a GGUF file
+    tokenizers: tuple[str, ...]  # the kinds whose ids its models know
     quirks: tuple[Quirk, ...]
     sources: tuple[str, ...]
 

@@ -4,13 +4,12 @@ Its tokenizer is not here.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from cutaway.core.config import Config, Head
-from cutaway.families.family import Family, Published, Quirk
-from cutaway.families.gpt1 import BLOCK, MASKS
-from cutaway.families.keys import Keys
-from cutaway.weights.names import Rule, layer
+from cutaway.families.family import Dialect, Family, Published, Quirk, Settings, Shapes
+from cutaway.families.gpt1 import BLOCK, MASKS, VARIABLES, variables
+from cutaway.families.keys import Keys, gguf_keys, rows
+from cutaway.weights.names import Rule, Unused, layer
 
 OPENAI = "https://github.com/openai/gpt-2/blob/master/src/model.py"
 TRANSFORMERS = "https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt2/modeling_gpt2.py"
@@ -18,7 +17,7 @@ TRANSFORMERS = "https://github.com/huggingface/transformers/blob/main/src/transf
 HEADS: Mapping[str, Head] = {"GPT2LMHeadModel": "lm", "GPT2Model": "none"}
 
 
-def config_from(hf_config: Mapping[str, Any]) -> Config:
+def config_from(hf_config: Settings, shapes: Shapes) -> Config:
     """Raises ConfigError for a key that is missing, contradictory, unknown, or means a computation that is not made here."""
     keys = Keys(hf_config)
     width = keys.whole("n_embd", same=("hidden_size",))
@@ -53,14 +52,96 @@ def rules(config: Config) -> tuple[Rule, ...]:
     )
 
 
+def _config(vocab_size: int, context: int, width: int, layers: int, heads: int, *, eps: float = 1e-5, tied: bool = True) -> Config:
+    """What all of OpenAI's releases have in common."""
+    return Config(
+        vocab_size=vocab_size,
+        context=context,
+        width=width,
+        layers=layers,
+        heads=heads,
+        mlp_width=4 * width,
+        causal=True,
+        norm_first=True,
+        final_norm=True,
+        embed_norm=False,
+        activation="gelu_tanh",
+        norm_eps=eps,
+        tied=tied,
+    )
+
+
+def config_from_hparams(hparams: Settings, shapes: Shapes) -> Config:
+    """Raises ConfigError for a size that hparams.json lacks: none is guessed."""
+    keys = Keys(hparams, "hparams.json")
+    config = _config(*(keys.whole(name) for name in ("n_vocab", "n_ctx", "n_embd", "n_layer", "n_head")))
+    keys.done()
+    return config
+
+
+def tensorflow_rules(config: Config) -> tuple[Rule, ...]:
+    return (
+        Rule("model/wte", ("embed.token.weight",)),
+        Rule("model/wpe", ("embed.position.weight",)),
+        *(rule for part, *ours in VARIABLES for rule in variables(f"model/h{{n}}/{part}", *ours)),
+        *variables("model/ln_f", "ln_f"),
+    )
+
+
+SLOT = "what the optimizer kept while training"
+SLOTS = (
+    Unused("*/Adam", SLOT),
+    Unused("*/Adam_1", SLOT),
+    Unused("*beta1_power", SLOT),
+    Unused("*beta2_power", SLOT),
+    Unused("global_step", "how many steps it was trained"),
+)
+
+
+def config_from_gguf(metadata: Settings, shapes: Shapes) -> Config:
+    """Raises ConfigError for a key that is missing, contradictory, unknown, or means a computation that is not made here."""
+    keys = gguf_keys(metadata, "gpt2")
+    width = keys.whole("embedding_length")
+    config = _config(
+        vocab_size=keys.whole("vocab_size", default=rows(shapes, "token_embd.weight")),
+        context=keys.whole("context_length"),
+        width=width,
+        layers=keys.whole("block_count"),
+        heads=keys.whole("attention.head_count"),
+        eps=keys.small("attention.layer_norm_epsilon"),
+        tied="output.weight" not in shapes,
+    ).with_(mlp_width=keys.whole("feed_forward_length", default=4 * width))
+    keys.done()
+    return config
+
+
+def gguf_rules(config: Config) -> tuple[Rule, ...]:
+    return (
+        Rule("token_embd.weight", ("embed.token.weight",)),
+        Rule("position_embd.weight", ("embed.position.weight",)),
+        *layer("blk.{n}.attn_qkv", "blocks.{n}.attn.q", "blocks.{n}.attn.k", "blocks.{n}.attn.v"),
+        *layer("blk.{n}.attn_output", "blocks.{n}.attn.out"),
+        *layer("blk.{n}.attn_norm", "blocks.{n}.ln1"),
+        *layer("blk.{n}.ffn_up", "blocks.{n}.mlp.up"),
+        *layer("blk.{n}.ffn_down", "blocks.{n}.mlp.down"),
+        *layer("blk.{n}.ffn_norm", "blocks.{n}.ln2"),
+        *layer("output_norm", "ln_f"),
+        Rule("output.weight", ("head.unembed.weight",)),
+    )
+
+
 GPT2 = Family(
     name="gpt2",
     title="GPT-2",
     model_type="gpt2",
     heads=HEADS,
-    config_from=config_from,
-    rules=rules,
-    unused=MASKS,
+    hub=Dialect(config_from=config_from, rules=rules, unused=MASKS),
+    others={
+        "tensorflow": Dialect(config_from=config_from_hparams, rules=tensorflow_rules, unused=SLOTS),
+        "gguf": Dialect(config_from=config_from_gguf, rules=gguf_rules),
+    },
+    architecture="gpt2",
+    tokenizers=("gpt2",),
     quirks=(
         Quirk('"gelu_new" is the tanh form of GELU.', OPENAI),
         Quirk("Old files hold each layer's causal mask under the name attn.bias; it is no parameter.", TRANSFORMERS),
@@ -72,19 +153,7 @@ GPT2 = Family(
 
 
 def _published(name: str, repo: str, *, width: int, layers: int, heads: int, quirks: tuple[Quirk, ...] = ()) -> Published:
-    config = Config(
-        vocab_size=50257,
-        context=1024,
-        width=width,
-        layers=layers,
-        heads=heads,
-        mlp_width=4 * width,
-        causal=True,
-        norm_first=True,
-        final_norm=True,
-        embed_norm=False,
-        activation="gelu_tanh",
-    )
+    config = _config(50257, 1024, width, layers, heads)
     return Published(name=name, family=GPT2, repo=repo, config=config, quirks=quirks)
 
 

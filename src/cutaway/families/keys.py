@@ -1,10 +1,10 @@
-"""A published config.json, read strictly: each key is read, or known to change nothing, or refused.
+"""A published config.json, or the settings in another file, read strictly: each key is read, or known to change nothing, or refused.
 
 No defaults of our own. A key that shapes the computation and is not there is an error, since the head count, say, is in no
 tensor's shape: a wrong one loads, and gives wrong text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from cutaway.errors import ConfigError
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 # Keys that change no logit. Most stand in published files; the rest are what transformers adds when it saves one again.
 _TRAINING = (
-    "attention_probs_dropout_prob attn_pdrop classifier_dropout embd_pdrop finetuning_task gradient_checkpointing "
+    "attention_dropout attention_probs_dropout_prob attn_pdrop classifier_dropout embd_pdrop finetuning_task gradient_checkpointing "
     "hidden_dropout_prob initializer_range problem_type resid_pdrop"
 )
 _UNUSED_HEADS = (
@@ -48,10 +48,11 @@ PLAIN: Mapping[str, object] = {
 
 
 class Keys:
-    """One config.json; `done` refuses what nobody asked for."""
+    """One config.json, or what other files say in its place; `done` refuses what nobody asked for."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], where: str = "config.json") -> None:
         self._given = given
+        self._where = where
         self._read: set[str] = set()
 
     def whole(self, key: str, *, same: tuple[str, ...] = (), default: int | None = None, least: int = 1) -> int:
@@ -59,37 +60,44 @@ class Keys:
         value = self._take(key) if default is None else self._take(key, default)
         value = default if value is None else value
         if type(value) is not int or value < least:
-            raise ConfigError(f"{key} is {value!r} in config.json", expected=f"a whole number, at least {least}")
+            raise ConfigError(f"{key} is {value!r} in {self._where}", expected=f"a whole number, at least {least}")
         for other in same:
             if (said := self._take(other, value)) != value:
-                raise ConfigError(f"config.json contradicts itself: {key} is {value}, and {other} is {said}", expected="equal values")
+                raise ConfigError(f"{self._where} contradicts itself: {key} is {value}, and {other} is {said}", expected="equal values")
         return value
 
     def small(self, key: str) -> float:
         """A number above 0 and below 1."""
         value = self._take(key)
         if not isinstance(value, int | float) or not 0 < value < 1:
-            raise ConfigError(f"{key} is {value!r} in config.json", expected="a number between 0 and 1")
+            raise ConfigError(f"{key} is {value!r} in {self._where}", expected="a number between 0 and 1")
+        return float(value)
+
+    def number(self, key: str, *, default: float) -> float:
+        """A number above 1."""
+        value = self._take(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 1 < value < 1e12:
+            raise ConfigError(f"{key} is {value!r} in {self._where}", expected="a number above 1")
         return float(value)
 
     def yes(self, key: str, *, default: bool) -> bool:
         value = self._take(key, default)
         if not isinstance(value, bool):
-            raise ConfigError(f"{key} is {value!r} in config.json", expected="true or false")
+            raise ConfigError(f"{key} is {value!r} in {self._where}", expected="true or false")
         return value
 
     def choice(self, key: str, meanings: Mapping[str, T]) -> T:
         """What the value of a key means, from the values that are known."""
         value = self._take(key)
         if not isinstance(value, str) or value not in meanings:
-            raise ConfigError(f"{key} is {value!r} in config.json", expected="one of " + ", ".join(meanings))
+            raise ConfigError(f"{key} is {value!r} in {self._where}", expected="one of " + ", ".join(meanings))
         return meanings[value]
 
     def head(self, heads: Mapping[str, T]) -> T:
         """What stands on the body, from the one architecture that config.json names."""
         named = self._take("architectures")
         if not isinstance(named, list) or len(named) != 1 or named[0] not in heads:
-            raise ConfigError(f"architectures is {named!r} in config.json", expected="one of " + ", ".join(heads))
+            raise ConfigError(f"architectures is {named!r} in {self._where}", expected="one of " + ", ".join(heads))
         return heads[named[0]]
 
     def labels(self) -> tuple[str, ...]:
@@ -98,24 +106,24 @@ class Keys:
         if table is None:
             table = {index: f"LABEL_{index}" for index in range(self.whole("num_labels", default=2))}
         if not isinstance(table, Mapping):
-            raise ConfigError(f"id2label is {table!r} in config.json", expected="a table from numbers to names")
+            raise ConfigError(f"id2label is {table!r} in {self._where}", expected="a table from numbers to names")
         labels = {str(index): label for index, label in table.items()}
         if (said := self._take("num_labels", len(labels))) != len(labels):
             raise ConfigError(
-                f"config.json contradicts itself: num_labels is {said}, and id2label has {len(labels)}", expected="equal values"
+                f"{self._where} contradicts itself: num_labels is {said}, and id2label has {len(labels)}", expected="equal values"
             )
         if labels.keys() != {str(index) for index in range(len(labels))}:
-            raise ConfigError(f"id2label has the keys {', '.join(labels)} in config.json", expected=f"0 to {len(labels) - 1}")
+            raise ConfigError(f"id2label has the keys {', '.join(labels)} in {self._where}", expected=f"0 to {len(labels) - 1}")
         return tuple(str(labels[str(index)]) for index in range(len(labels)))
 
-    def done(self, plain: Mapping[str, object] | None = None) -> None:
+    def done(self, plain: Mapping[str, object] | None = None, ignored: Collection[str] = ()) -> None:
         """Refuse keys that would change the computation (unless they hold the value computed here) and keys nobody knows."""
         for key, value in {**PLAIN, **(plain or {})}.items():
             if (said := self._take(key, value)) != value and said is not None:
-                raise ConfigError(f"{key} is {said!r} in config.json, which is not computed here", expected=repr(value))
-        if unknown := sorted(self._given.keys() - self._read - HARMLESS):
+                raise ConfigError(f"{key} is {said!r} in {self._where}, which is not computed here", expected=repr(value))
+        if unknown := sorted(self._given.keys() - self._read - HARMLESS - set(ignored)):
             raise ConfigError(
-                f"config.json holds keys that are not known here: {', '.join(unknown)}",
+                f"{self._where} holds keys that are not known here: {', '.join(unknown)}",
                 expected="keys that are computed, or that are known to change nothing",
                 then="leave a key out if it does not change the computation",
             )
@@ -123,5 +131,20 @@ class Keys:
     def _take(self, key: str, *default: Any) -> Any:
         self._read.add(key)
         if key not in self._given and not default:
-            raise ConfigError(f"{key} is missing from config.json", expected="every size and switch that shapes the computation")
+            raise ConfigError(f"{key} is missing from {self._where}", expected="every size and switch that shapes the computation")
         return self._given.get(key, *default)
+
+
+def rows(shapes: Mapping[str, tuple[int, ...]], table: str) -> int:
+    """How many rows a table has. Raises ConfigError if the file has no such table."""
+    if len(shape := shapes.get(table, ())) != 2:
+        raise ConfigError(f"The file's tensors have no table {table}", expected="the token embedding, by that name")
+    return shape[0]
+
+
+def gguf_keys(metadata: Mapping[str, Any], architecture: str) -> Keys:
+    """What a GGUF says of its architecture. It keeps numbers as float32: 1e-05 stands there as 9.99999974e-06."""
+    start = f"{architecture}."
+    told = {key.removeprefix(start): value for key, value in metadata.items() if key.startswith(start)}
+    short = {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in told.items()}
+    return Keys(short, f"the GGUF's {start}*")

@@ -4,12 +4,13 @@ Its tokenizer is not here, nor the sentence-pair task, which it dropped.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from cutaway.core.config import Config, Head
 from cutaway.errors import ConfigError
-from cutaway.families.family import Family, Published, Quirk
-from cutaway.families.keys import Keys
+from cutaway.families.bert import BODY, UNUSED, with_pooler
+from cutaway.families.family import Dialect, Family, Published, Quirk, Settings, Shapes
+from cutaway.families.keys import Keys, rows
 from cutaway.weights.names import Rule, Unused, layer
 
 FAIRSEQ = "https://github.com/facebookresearch/fairseq/tree/main/examples/roberta"
@@ -19,17 +20,17 @@ DETECTOR = "https://github.com/openai/gpt-2-output-dataset/tree/master/detector"
 HEADS: Mapping[str, Head] = {"RobertaForMaskedLM": "mlm", "RobertaForSequenceClassification": "classify", "RobertaModel": "none"}
 
 
-def config_from(hf_config: Mapping[str, Any]) -> Config:
+def config_from(hf_config: Settings, shapes: Shapes) -> Config:
     """Raises ConfigError for a key that is missing, contradictory, unknown, or means a computation that is not made here."""
     keys = Keys(hf_config)
-    head = keys.head(HEADS)
+    head = with_pooler(keys.head(HEADS), shapes)
     # The row of the padding token, and those before it, are no token's position; the first is the next one.
-    rows, offset = keys.whole("max_position_embeddings"), keys.whole("pad_token_id", least=0) + 1
-    if rows <= offset:
-        raise ConfigError(f"max_position_embeddings is {rows}, and pad_token_id {offset - 1} leaves no row for a token")
+    places, offset = keys.whole("max_position_embeddings"), keys.whole("pad_token_id", least=0) + 1
+    if places <= offset:
+        raise ConfigError(f"max_position_embeddings is {places}, and pad_token_id {offset - 1} leaves no row for a token")
     config = Config(
         vocab_size=keys.whole("vocab_size"),
-        context=rows - offset,
+        context=places - offset,
         width=keys.whole("hidden_size"),
         layers=keys.whole("num_hidden_layers"),
         heads=keys.whole("num_attention_heads"),
@@ -50,7 +51,7 @@ def config_from(hf_config: Mapping[str, Any]) -> Config:
     return config
 
 
-def labels_from(hf_config: Mapping[str, Any]) -> tuple[str, ...]:
+def labels_from(hf_config: Settings) -> tuple[str, ...]:
     """What a classifier's file calls its classes, by index. Unnamed ones are LABEL_0, LABEL_1, …"""
     return Keys(hf_config).labels()
 
@@ -62,8 +63,8 @@ def rules(config: Config) -> tuple[Rule, ...]:
 def _head(config: Config) -> tuple[Rule, ...]:
     if config.head == "classify":
         return (*layer("classifier.dense", "head.dense"), *layer("classifier.out_proj", "head.out"))
-    if config.head == "none":
-        return ()
+    if config.head in ("none", "pooler"):
+        return layer("pooler.dense", "head.dense") if config.head == "pooler" else ()
     output = "embed.token.weight" if config.tied else "head.unembed.weight"
     return (
         *layer("lm_head.dense", "head.dense"),
@@ -74,42 +75,86 @@ def _head(config: Config) -> tuple[Rule, ...]:
     )
 
 
-BODY = (
-    Rule("embeddings.word_embeddings.weight", ("embed.token.weight",)),
-    Rule("embeddings.position_embeddings.weight", ("embed.position.weight",)),
-    Rule("embeddings.token_type_embeddings.weight", ("embed.segment.weight",)),
-    *layer("embeddings.LayerNorm", "embed.norm"),
-    *layer("encoder.layer.{n}.attention.self.query", "blocks.{n}.attn.q"),
-    *layer("encoder.layer.{n}.attention.self.key", "blocks.{n}.attn.k"),
-    *layer("encoder.layer.{n}.attention.self.value", "blocks.{n}.attn.v"),
-    *layer("encoder.layer.{n}.attention.output.dense", "blocks.{n}.attn.out"),
-    *layer("encoder.layer.{n}.attention.output.LayerNorm", "blocks.{n}.ln1"),
-    *layer("encoder.layer.{n}.intermediate.dense", "blocks.{n}.mlp.up"),
-    *layer("encoder.layer.{n}.output.dense", "blocks.{n}.mlp.down"),
-    *layer("encoder.layer.{n}.output.LayerNorm", "blocks.{n}.ln2"),
-)
+ARCHITECTURES = ("roberta", "roberta_base", "roberta_large")
 
-POOLER = "part of BERT's sentence-pair task; nothing here reads it"
+
+def config_from_fairseq(args: Settings, shapes: Shapes) -> Config:
+    """Raises ConfigError for an architecture that is not RoBERTa's, and for a size that the checkpoint does not state."""
+    keys = Keys(args, "the checkpoint's args")
+    keys.choice("arch" if "arch" in args else "_name", dict.fromkeys(ARCHITECTURES, True))
+    table = next((name for name in shapes if name.endswith("sentence_encoder.embed_tokens.weight")), "embed_tokens.weight")
+    if keys.yes("encoder_normalize_before", default=False):
+        raise ConfigError("The checkpoint has encoder_normalize_before, norms in front, which no RoBERTa here has", expected="false")
+    return Config(
+        vocab_size=rows(shapes, table),
+        context=keys.whole("max_positions"),
+        width=keys.whole("encoder_embed_dim"),
+        layers=keys.whole("encoder_layers"),
+        heads=keys.whole("encoder_attention_heads"),
+        mlp_width=keys.whole("encoder_ffn_embed_dim"),
+        causal=False,
+        norm_first=False,
+        final_norm=False,
+        embed_norm=True,
+        activation=keys.choice("activation_fn", {"gelu": "gelu_erf"}),
+        position_offset=2,
+        head="mlm",
+        tied=not keys.yes("untie_weights_roberta", default=False),
+    )
+
+
+def fairseq_rules(config: Config) -> tuple[Rule, ...]:
+    """The body was called a decoder first and an encoder later; q, k and v were one matrix first and three later."""
+    output = "embed.token.weight" if config.tied else "head.unembed.weight"
+    return tuple(
+        replace(rule, theirs=f"{side}.{rule.theirs}") for side in ("decoder", "encoder") for rule in (*FAIRSEQ_BODY, *FAIRSEQ_HEAD)
+    ) + tuple(Rule(f"{side}.lm_head.weight", (output,)) for side in ("decoder", "encoder"))
+
+
+_QKV = ("blocks.{n}.attn.q", "blocks.{n}.attn.k", "blocks.{n}.attn.v")
+FAIRSEQ_BODY = (
+    Rule("sentence_encoder.embed_tokens.weight", ("embed.token.weight",)),
+    Rule("sentence_encoder.embed_positions.weight", ("embed.position.weight",)),
+    *layer("sentence_encoder.emb_layer_norm", "embed.norm"),
+    *layer("sentence_encoder.layernorm_embedding", "embed.norm"),
+    Rule("sentence_encoder.layers.{n}.self_attn.in_proj_weight", tuple(f"{name}.weight" for name in _QKV)),
+    Rule("sentence_encoder.layers.{n}.self_attn.in_proj_bias", tuple(f"{name}.bias" for name in _QKV)),
+    *layer("sentence_encoder.layers.{n}.self_attn.q_proj", "blocks.{n}.attn.q"),
+    *layer("sentence_encoder.layers.{n}.self_attn.k_proj", "blocks.{n}.attn.k"),
+    *layer("sentence_encoder.layers.{n}.self_attn.v_proj", "blocks.{n}.attn.v"),
+    *layer("sentence_encoder.layers.{n}.self_attn.out_proj", "blocks.{n}.attn.out"),
+    *layer("sentence_encoder.layers.{n}.self_attn_layer_norm", "blocks.{n}.ln1"),
+    *layer("sentence_encoder.layers.{n}.fc1", "blocks.{n}.mlp.up"),
+    *layer("sentence_encoder.layers.{n}.fc2", "blocks.{n}.mlp.down"),
+    *layer("sentence_encoder.layers.{n}.final_layer_norm", "blocks.{n}.ln2"),
+)
+FAIRSEQ_HEAD = (
+    *layer("lm_head.dense", "head.dense"),
+    *layer("lm_head.layer_norm", "head.norm"),
+    Rule("lm_head.bias", ("head.bias",)),
+)
 
 ROBERTA = Family(
     name="roberta",
     title="RoBERTa",
     model_type="roberta",
     heads=HEADS,
-    config_from=config_from,
-    rules=rules,
-    unused=(
-        Unused("embeddings.position_ids", "the numbers 0, 1, 2, …"),
-        Unused("embeddings.token_type_ids", "zeros"),
-        Unused("pooler.dense.weight", POOLER),
-        Unused("pooler.dense.bias", POOLER),
-    ),
+    hub=Dialect(config_from=config_from, rules=rules, unused=UNUSED),
+    others={
+        "fairseq": Dialect(
+            config_from=config_from_fairseq,
+            rules=fairseq_rules,
+            unused=(Unused("*.embed_positions._float_tensor", "a mark of the precision"), Unused("*.version", "a file version")),
+        )
+    },
+    tokenizers=("roberta",),
     quirks=(
         Quirk(
             "Its 514 rows of positions are for 512 tokens: the first token's position is 2, the padding token's id plus one.", TRANSFORMERS
         ),
         Quirk("Its token ids are not GPT-2's, though the merges are: a second dictionary numbers them by frequency.", FAIRSEQ),
         Quirk("It has one segment, whose vector is the same for every token and is still added.", TRANSFORMERS),
+        Quirk("fairseq's own checkpoints have no segment table at all; the one in the Hub's files was added as zeros.", FAIRSEQ),
         Quirk("Files may hold a pooler that no masked-word head reads.", TRANSFORMERS),
         Quirk('"gelu" is the erf form, in the blocks and in the head.', TRANSFORMERS),
     ),

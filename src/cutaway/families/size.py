@@ -6,9 +6,10 @@ from cutaway.core.config import Config
 def parameters(config: Config) -> dict[str, int]:
     """Parameters of each part; their sum is the model's size. A tied output matrix is counted once, as the embedding."""
     d, m = config.width, config.mlp_width
-    norm = 2 * d
-    attention = 4 * (d * d + d)
-    mlp = d * m + m + m * d + d
+    kv = config.key_heads * config.head_width
+    norm = d if config.norm == "rms" else 2 * d
+    attention = 2 * d * d + 2 * d * kv + config.bias * (2 * d + 2 * kv)
+    mlp = (3 if config.activation == "swiglu" else 2) * d * m + config.bias * (m + d)
     untied = 0 if config.tied else config.vocab_size * d
     return {
         "token embedding": config.vocab_size * d,
@@ -21,6 +22,7 @@ def parameters(config: Config) -> dict[str, int]:
             "lm": untied,
             "mlm": d * d + d + norm + untied + config.vocab_size,
             "classify": d * d + d + d * config.classes + config.classes,
+            "pooler": d * d + d,
             "none": 0,
         }[config.head],
     }

@@ -83,6 +83,9 @@ class Trace(Mapping[str, Tensor]):
         value = self.whole(tap).clone()
         return value[0] if len(self.texts) == 1 else value
 
+    def __contains__(self, tap: object) -> bool:
+        return tap in self.taps
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.taps)
 
@@ -105,7 +108,8 @@ class Trace(Mapping[str, Tensor]):
                 raise TextError(f"{name} {number}", expected=f"0 to {size - 1}")
         real = self.lengths[text]
         weights = self.taps[f"blocks.{layer}.attn.pattern"][text, head, position, :real].clone()
-        values = self.taps[f"blocks.{layer}.attn.v"][text, head, :real]  # (S, K)
+        shared = config.heads // config.key_heads
+        values = self.taps[f"blocks.{layer}.attn.v"][text, head // shared, :real]  # (S, K)
         out = self.model.transformer.blocks[layer].attn.out.weight  # type: ignore[union-attr]  # (D, D)
         of_head = out.unflatten(1, (config.heads, -1))[:, head]  # type: ignore[operator]  # (D, K)
         lengths = weights * (values @ of_head.T).norm(dim=-1)

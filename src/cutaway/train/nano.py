@@ -99,7 +99,7 @@ def retrain(name: str, folder: Path, on_step: Callable[[Step], None], *, steps: 
     recipe = replace(recipe, schedule=replace(recipe.schedule, steps=steps or recipe.schedule.steps))
     tokenizer = make_tokenizer(recipe, folder)
     hf_config = {**recipe.hf_config, "vocab_size": tokenizer.vocab_size}
-    config = FAMILIES[recipe.family].config_from(hf_config)
+    config = FAMILIES[recipe.family].hub.config_from(hf_config, {})
     model = Recurrent(config) if recipe.recurrent else Transformer(config)
     initialise(model, recipe.schedule.seed)
     encoder = partial(data.encode, tokenizer=tokenizer)
@@ -133,7 +133,7 @@ def objective(recipe: Recipe, tokenizer: Tokenizer) -> Objective:
 def write_model(model: Transformer, recipe: Recipe, hf_config: Mapping[str, Any], folder: Path) -> None:
     family = FAMILIES[recipe.family]
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    save_safetensors(folder / "model.safetensors", publish(own, family.rules(model.config), model.config.layers))
+    save_safetensors(folder / "model.safetensors", publish(own, family.hub.rules(model.config), model.config.layers))
     write_text(folder / "config.json", json.dumps(hf_config, indent=2) + "\n")
 
 

@@ -1,6 +1,7 @@
 """Each tensor of a file is used once, and each parameter of a model is set once; anything else is an error that names both.
 
-Tensors are renamed, transposed and split. They are never folded, centred, added to, or filled in.
+Tensors are renamed, transposed and split, and their rows put in another order. They are never folded, centred, added to,
+or filled in.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,10 +39,10 @@ def assign(
     book = _Book(wanted, source)
     for name in tensors:
         short = plain(name)
-        if why := _why_unused(short, tensors[name], ignore):
-            book.unused[name] = why
-        elif hit := _find(short, rules):
+        if (hit := _find(short, rules)) and wanted.keys() >= {*hit[0]}:
             book.enter(name, tensors[name], *hit)
+        elif why := _why_unused(short, name, tensors, ignore):
+            book.unused[name] = why
         else:
             book.extra.append(name)
     return book.close()
@@ -59,17 +60,14 @@ class _Book:
     parameters: dict[str, Tensor] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)  # our name: theirs
 
-    def enter(self, name: str, tensor: Tensor, ours: tuple[str, ...], transpose: bool) -> None:
-        if not all(our in self.wanted for our in ours):
-            self.extra.append(name)
-            return
-        expected = _their_shape([self.wanted[our] for our in ours], transpose)
+    def enter(self, name: str, tensor: Tensor, ours: tuple[str, ...], rule: Rule) -> None:
+        expected = _their_shape([self.wanted[our] for our in ours], rule)
         if tuple(tensor.shape) != expected:
             self.wrong.append(f"{name} is {tuple(tensor.shape)}, and {' + '.join(ours)} would need {expected}")
             self.origin.update(dict.fromkeys(ours, name))
             return
         rows = [self.wanted[our][0] for our in ours]
-        for our, part in zip(ours, torch.split(tensor.t() if transpose else tensor, rows), strict=True):
+        for our, part in zip(ours, torch.split(_turned(tensor, rule), rows), strict=True):
             if our in self.parameters and not _equal(self.parameters[our], part):
                 raise _differ(self.source, self.origin[our], name, our)
             self.parameters.setdefault(our, part)
@@ -91,23 +89,30 @@ class _Book:
         return Loaded(self.parameters, self.unused)
 
 
-def _why_unused(short: str, tensor: Tensor, ignore: Sequence[Unused]) -> str | None:
+def _why_unused(short: str, name: str, tensors: Mapping[str, Tensor], ignore: Sequence[Unused]) -> str | None:
     for unused in ignore:
-        if match(unused.theirs, short) is not None and unused.dims in (None, tensor.ndim):
+        if match(unused.theirs, short) is not None and unused.dims in (None, unused.dims and tensors[name].ndim):
             return unused.why
     return None
 
 
-def _find(short: str, rules: Sequence[Rule]) -> tuple[tuple[str, ...], bool] | None:
+def _find(short: str, rules: Sequence[Rule]) -> tuple[tuple[str, ...], Rule] | None:
     for rule in rules:
         if (number := match(rule.theirs, short)) is not None:
-            return tuple(our.replace("{n}", number) for our in rule.ours), rule.transpose
+            return tuple(our.replace("{n}", number) for our in rule.ours), rule
     return None
 
 
-def _their_shape(ours: Sequence[Shape], transpose: bool) -> Shape:
+def _their_shape(ours: Sequence[Shape], rule: Rule) -> Shape:
     shape = (sum(our[0] for our in ours), *ours[0][1:])
-    return shape[::-1] if transpose else shape
+    return (1,) * rule.convolution + (shape[::-1] if rule.transpose else shape)
+
+
+def _turned(tensor: Tensor, rule: Rule) -> Tensor:
+    """Their tensor in our layout: a view, unless rows change places."""
+    tensor = tensor[0] if rule.convolution else tensor
+    tensor = tensor.t() if rule.transpose else tensor
+    return tensor.unflatten(0, (-1, rule.pairs // 2, 2)).transpose(1, 2).flatten(0, 2) if rule.pairs else tensor
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

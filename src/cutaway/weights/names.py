@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 # What wraps a model puts its own name in front: torch.compile, DistributedDataParallel, and transformers' heads around a body.
-PREFIXES = ("_orig_mod", "module", "model", "transformer", "roberta")
+PREFIXES = ("_orig_mod", "module", "model", "transformer", "bert", "roberta")
 _PREFIX = re.compile(rf"(?:(?:{'|'.join(PREFIXES)})\.)+")
 
 # TensorFlow's names for the two, kept by early files. Only as the whole end of a name: `my_gamma_gate` is somebody's weight.
@@ -19,17 +19,25 @@ _TENSORFLOW_NORM = re.compile(r"((?:^|\.)LayerNorm\.)(gamma|beta)$")
 class Rule:
     """A tensor of theirs is this parameter of ours, or, cut along its outputs, these parameters.
 
-    `{n}` stands for a layer's number. With `transpose`, theirs is stored [in, out].
+    `{n}` stands for a layer's number.
+    transpose: theirs is stored [in, out].
+    convolution: as one of width 1, [1, in, out].
+    pairs: the width of a head in which the two numbers that are rotated together stand side by side; ours stand half a head apart.
     """
 
     theirs: str
     ours: tuple[str, ...]
     transpose: bool = False
+    convolution: bool = False
+    pairs: int = 0
 
 
 @dataclass(frozen=True)
 class Unused:
-    """A tensor that published files hold and the model does not need, and why. `dims`: only with that many dimensions."""
+    """A tensor that published files hold and the model does not need, and why. `*` stands for anything.
+
+    dims: only with that many dimensions.
+    """
 
     theirs: str
     why: str
@@ -69,4 +77,4 @@ def match(pattern: str, name: str) -> str | None:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.escape(pattern).replace(r"\{n\}", "(0|[1-9][0-9]*)"))
+    return re.compile(re.escape(pattern).replace(r"\{n\}", "(0|[1-9][0-9]*)").replace(r"\*", ".*"))

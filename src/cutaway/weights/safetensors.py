@@ -16,11 +16,11 @@ from torch import Tensor
 
 from cutaway.errors import WeightsError
 from cutaway.weights.corrupt import corrupt
-from cutaway.weights.files import FILE, INDEX, entrance, weight_files, weight_map
+from cutaway.weights.files import FILE, INDEX, find_weights, weight_map
 from cutaway.weights.header import read_header
 from cutaway.weights.source import Shape, Source
 
-__all__ = ["FILE", "INDEX", "Safetensors", "open_safetensors", "save_safetensors", "weight_files"]
+__all__ = ["FILE", "INDEX", "Safetensors", "open_safetensors", "save_safetensors"]
 
 
 class Safetensors(Source):
@@ -54,11 +54,12 @@ def open_safetensors(path: Path) -> Safetensors:
 
     Raises WeightsError, naming the file and the reason.
     """
-    first = entrance(path)
-    paths = weight_files(first)
-    if first.suffix == ".json":
-        _check_shards(first, paths)
-    return Safetensors(paths)
+    found = find_weights(path)
+    if found.format != "safetensors":
+        raise WeightsError(f"{found.entrance} is no safetensors file", expected=f"{FILE} or {INDEX}")
+    if found.index:
+        _check_shards(found.index, found.files)
+    return Safetensors(found.files)
 
 
 def save_safetensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
