@@ -3,6 +3,7 @@
 Not here: a merge-by-merge view, because the file may describe something other than merges.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,21 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
+_BYTE = re.compile("<0x([0-9A-F]{2})>")  # how SentencePiece writes a byte of a character that it has no token for
+
+
 class ForeignTokenizer:
-    """Any `tokenizer.json`, followed to the letter."""
+    """Any `tokenizer.json`, followed to the letter.
 
-    kind = "tokenizers"
+    `source` is its content, where it does not come from a file of its own; `path` then says where it does come from.
+    """
 
-    def __init__(self, path: Path) -> None:
+    kind: str
+
+    def __init__(self, path: Path, source: str | None = None) -> None:
         from tokenizers import Tokenizer
 
-        source = read_text(path)
+        source = read_text(path) if source is None else source
         try:
             self._engine, self._strict = Tokenizer.from_str(source), Tokenizer.from_str(source)
         except Exception as error:  # the library raises nothing more exact
@@ -36,7 +43,10 @@ class ForeignTokenizer:
         added = self._engine.get_added_tokens_decoder()
         self.specials: Mapping[str, int] = {token.content: id_ for id_, token in sorted(added.items()) if token.special}
         self._byte_level = type(self._engine.decoder).__name__ == "ByteLevel"
-        self.description = f"{type(self._engine.model).__name__} as {path.name} describes it, run by the tokenizers library"
+        self._sentencepiece = bool(getattr(self._engine.model, "byte_fallback", False))  # no other engine has bytes to fall back on
+        model = type(self._engine.model).__name__
+        self.kind = "wordpiece" if model == "WordPiece" else "tokenizers"
+        self.description = f"{model} as {path.name} describes it, run by the tokenizers library"
 
     def __repr__(self) -> str:
         return f"<{self.kind} tokenizer, {self.vocab_size:,} tokens>"
@@ -45,7 +55,10 @@ class ForeignTokenizer:
         return self._encoding(whole(text), wrap, allow_special).ids
 
     def encode_pair(self, a: str, b: str) -> list[int]:
-        raise TokenizerError("A foreign tokenizer has no format for a pair of texts here", then="use RoBERTa")
+        """BERT's `[CLS] A [SEP] B [SEP]`, as the file has it; other models' files describe a format that they were not trained on."""
+        if self.kind != "wordpiece":
+            raise TokenizerError("A foreign tokenizer has no format for a pair of texts here", then="use RoBERTa or BERT")
+        return self._strict.encode(whole(a), whole(b)).ids
 
     def encode_words(self, words: Sequence[str]) -> list[int]:
         return [id_ for i, word in enumerate(words) for id_ in self.encode(f" {word}" if i else word)]
@@ -69,16 +82,27 @@ class ForeignTokenizer:
         for id_, span, added in zip(encoding.ids, encoding.offsets, encoding.special_tokens_mask, strict=True):
             start, end = (border, border) if added and span == (0, 0) else span
             border = end if not added else len(joined)
-            token, shown = encoding.tokens[len(found)], self._engine.decode([id_], skip_special_tokens=False)
-            raw = token_bytes(token) if self._byte_level and token not in self.specials else shown.encode()
-            found.append(Piece(id_, shown, raw, (start, end)))
+            raw = self._bytes(id_, encoding.tokens[len(found)])
+            found.append(Piece(id_, raw.decode("utf-8", "replace"), raw, (start, end)))
         return placed(found, text)
 
     def steps(self, text: str) -> Iterator[Step]:
-        raise TokenizerError("A foreign tokenizer shows no merges", then="use a tokenizer of GPT-1, GPT-2 or RoBERTa")
+        if self.kind == "wordpiece":
+            why = "WordPiece merges nothing: it takes the longest piece that fits, again and again"
+        else:
+            why = "A foreign tokenizer shows no merges"
+        raise TokenizerError(why, then="use a tokenizer of GPT-1, GPT-2 or RoBERTa")
 
     def _encoding(self, text: str, wrap: bool, allow_special: bool) -> "Encoding":
         return (self._engine if allow_special else self._strict).encode(text, add_special_tokens=wrap)
+
+    def _bytes(self, id_: int, token: str) -> bytes:
+        if self._byte_level and token not in self.specials:
+            return token_bytes(token)
+        if not self._sentencepiece or token in self.specials:
+            return self._engine.decode([id_], skip_special_tokens=False).encode()
+        byte = _BYTE.fullmatch(token)
+        return bytes.fromhex(byte[1]) if byte else token.replace("▁", " ").encode()
 
     def _checked(self, id_: int) -> int:
         if not 0 <= id_ < self.vocab_size:
