@@ -1,14 +1,19 @@
 """`cutaway next`: the likeliest tokens after a text."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cutaway.cli import options, output
+from cutaway.cli.progress import load
 from cutaway.cli.reading import read_text
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from cutaway.predict import NextToken
+    from cutaway.sample import Candidate
 
 BAR = 40  # columns of a probability of 1
 
@@ -30,11 +35,10 @@ def command(
     \b
     Example: cutaway next "The trophy didn't fit in the suitcase because the trophy was too"
     """
-    import cutaway
-
     words = read_text(text, file)
+    loaded = load(model, tokenizer=tokenizer, dtype=dtype, device=device, offline=offline)
     with output.busy(f"reading with {model}"):
-        result = cutaway.load(model, tokenizer=tokenizer, dtype=dtype, device=device, offline=offline).next_token(words, k)
+        result = loaded.next_token(words, k)
     output.note(*result.notes)
     if json or out:
         output.as_json(result.to_dict(), out)
@@ -43,18 +47,24 @@ def command(
 
 
 def show(result: "NextToken") -> None:
+    from cutaway.render import facts
+
+    screen = output.console()
+    screen.print(table_of(result.candidates))
+    screen.print(facts(result.facts), style="dim")
+
+
+def table_of(candidates: Sequence["Candidate"]) -> "Table":
     from rich.table import Table
 
-    from cutaway.render import facts, visible
+    from cutaway.render import visible
 
     table = Table(box=None, pad_edge=False)
     table.add_column("token", style="bold", no_wrap=True)
     for name in ("id", "probability", "logit"):
         table.add_column(name, justify="right")
     table.add_column("", width=BAR, no_wrap=True)
-    for one in result.candidates:
+    for one in candidates:
         bar = "█" * round(BAR * one.probability)
         table.add_row(visible(one.text), str(one.id), f"{one.probability:.4f}", f"{one.logit:.3f}", bar)
-    screen = output.console()
-    screen.print(table)
-    screen.print(facts(result.facts), style="dim")
+    return table

@@ -3,7 +3,7 @@
 import codecs
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,12 +72,12 @@ def error(message: str) -> None:
 
 
 @contextmanager
-def busy(doing: str) -> Iterator[None]:
-    """Says what takes its time, on standard error, while it lasts; on a terminal only."""
+def busy(doing: str) -> Iterator[Callable[[], None]]:
+    """Says what takes its time, on standard error, while it lasts or until what it yields is called; on a terminal only."""
     if quiet or not sys.stderr.isatty():
-        yield
+        yield lambda: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(doing):
-        yield
+    with Console(stderr=True).status(doing) as status:
+        yield status.stop

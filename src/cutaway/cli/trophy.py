@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cutaway.cli import options, output
+from cutaway.cli.progress import load
 from cutaway.cli.reading import repaired
 from cutaway.errors import TextError
 
@@ -56,11 +57,10 @@ def command(
     """
     words, sentences = given(a, b, neutral, watch)
     named = ((causal, causal_tokenizer), (bidirectional, bidirectional_tokenizer))
+    one, other = (load(name, tokenizer=files, dtype=dtype, device=device, offline=offline) for name, files in named)
     with output.busy("reading both sentences with both models"):
-        import cutaway
         from cutaway.lab.e03_trophy import trophy
 
-        one, other = (cutaway.load(name, tokenizer=files, dtype=dtype, device=device, offline=offline) for name, files in named)
         result = trophy(one, other, *sentences, query=repaired(query), occurrence=occurrence, watch=words)
     present(result, noted((one, other), result.sentences), json, out, html)
 
