@@ -16,8 +16,14 @@ import cutaway
 from cutaway.model import Model
 from cutaway.text.tokenizer import load_tokenizer
 from cutaway.text.train import train_bpe
+from tests import relatives
 
 SIZES = {"vocab_size": 97, "attn_implementation": "eager"}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["CUTAWAY_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -32,6 +38,25 @@ def data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("set CUTAWAY_DATA to the folder of test data to run this")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """SmolLM2-135M's GGUF file; tests that need it are skipped where it is absent."""
+    return relative("smollm2", "*.gguf")
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """MiniLM's folder."""
+    return relative("minilm", "config.json").parent
+
+
+def relative(name: str, pattern: str) -> Path:
+    found = sorted((relatives.folder() / name).glob(pattern))
+    if not found:
+        pytest.skip("make weights fetches what this needs")
+    return found[0]
 
 
 def oracle(kind: str, **changes: Any) -> Any:

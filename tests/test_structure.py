@@ -25,15 +25,20 @@ BELOW = {
     "shipped": set(),
     "locate": {"families", "shipped", "text", "weights"},
     "render": set(),
+    "charts": set(),
+    "settings": set(),
     "trace": {"core", "text", "render"},
     "model": {"core", "text", "weights", "trace", "predict"},  # its methods reach the verbs when they are called
-    "load": {"core", "families", "locate", "model", "text", "weights"},
-    "predict": {"model", "render"},
+    "load": {"core", "families", "locate", "model", "settings", "text", "weights"},
+    "sample": {"model"},
+    "predict": {"model", "render", "sample"},
+    "fill": {"model", "render", "sample"},
     "invariance": {"core", "model", "trace", "render"},
     "tokens": {"locate", "text", "render"},
-    "catalog": {"core", "families", "shipped", "weights"},
+    "catalog": {"charts", "core", "families", "render", "shipped", "weights"},
+    "about": {"charts", "core", "families", "locate", "render", "settings", "shipped", "weights"},
     "train": {"core", "families", "text", "weights", "worlds"},
-    "lab": {"core", "invariance", "model", "text", "trace", "worlds", "render"},
+    "lab": {"core", "invariance", "model", "text", "tokens", "trace", "worlds", "render"},
 }
 
 
@@ -94,7 +99,9 @@ def test_only_the_command_line_prints() -> None:
             assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
 
 
-@pytest.mark.parametrize("statement", ("import cutaway", "import cutaway.cli.main", "import cutaway.catalog", "import cutaway.tokens"))
+@pytest.mark.parametrize(
+    "statement", [f"import cutaway{module}" for module in ("", ".cli.main", ".catalog", ".about", ".tokens")]
+)
 def test_no_torch_is_loaded_early(statement: str) -> None:
     code = f"{statement}; import sys; print('torch' in sys.modules, 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == ["False", "False"]

@@ -31,6 +31,13 @@ def test_one_storage_and_one_step(kind: str) -> None:
     assert model.head.unembed.weight.data_ptr() == model.embed.token.weight.data_ptr()  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("kind", ("gpt1", "gpt2", "roberta", "bert"))
+def test_a_loaded_model_counts_it_once(kind: str) -> None:
+    model = cutaway.load(oracle(kind))
+    assert sum(p.numel() for p in model.transformer.parameters()) == sum(parameters(model.config).values())
+    assert not any(p.requires_grad for p in model.transformer.parameters())
+
+
 @pytest.mark.parametrize("dropped", (None, "transformer.wte.weight", "lm_head.weight"))
 def test_either_name_alone_or_both(tmp_path: Path, dropped: str | None) -> None:
     theirs = oracle("gpt2")

@@ -3,7 +3,6 @@
 What a name means is settled in `locate`, what a format is in `weights`, what its names mean in `families`.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,16 @@ from typing import Any
 import torch
 
 from cutaway.core.config import Config
-from cutaway.core.transformer import Transformer, holding
-from cutaway.errors import ConfigError, ModelError, TokenizerError, WeightsError
+from cutaway.core.transformer import Transformer, hold
+from cutaway.errors import ModelError, TokenizerError, WeightsError
 from cutaway.families import Dialect, Family, dialect_of
 from cutaway.families.size import parameters
 from cutaway.locate import locate, tokenizer_at
 from cutaway.model import Model, Origin
 from cutaway.registry import no_such
+from cutaway.settings import read_json, settings
 from cutaway.text.tokenizer import Tokenizer, load_tokenizer
+from cutaway.weights.hub.arrival import Progress
 from cutaway.weights.load import assign
 from cutaway.weights.opening import open_weights
 from cutaway.weights.source import Held, Source
@@ -33,6 +34,7 @@ def load(
     dtype: str | torch.dtype | None = None,
     device: str = "cpu",
     offline: bool = False,
+    progress: Progress | None = None,
 ) -> Model:
     """The model that `source` names: a known name, a folder, a weights file, a Hub id, or a transformers model in memory.
 
@@ -40,23 +42,25 @@ def load(
         opened when a text is first read.
     dtype: "float32", "float64", "float16" or "bfloat16"; default: the file's own.
     offline: forbids the network, as HF_HUB_OFFLINE does.
+    progress: is called while files are fetched, with a file's name, how many of its bytes are here, and how many it has.
     A model in memory is shared, not copied, unless dtype or device change it: what is written to its weights changes both.
     Raises ModelError, ConfigError, WeightsError or TokenizerError; a model is whole or not there.
     """
     given = load_tokenizer(Path(tokenizer)) if isinstance(tokenizer, (str, Path)) else tokenizer
     if hasattr(source, "state_dict") and hasattr(source, "config"):
         return _in_memory(source, given, _dtype(dtype), device)
-    name, path, notes = locate(str(source), offline=offline)
+    name, path, notes = locate(str(source), offline=offline, progress=progress)
     return _from_disk(name, path, notes, given, _dtype(dtype), device)
 
 
 def _from_disk(name: str, path: Path, notes: tuple[str, ...], given: Tokenizer | None, dtype: torch.dtype | None, device: str) -> Model:
     folder = path if path.is_dir() else path.parent
     source, chosen = open_weights(path)
-    family, dialect = dialect_of(source.dialect, settings := _settings(source, folder))
-    config = dialect.config_from(settings, source.shapes)
+    said_of_it = settings(source.dialect, source.settings, folder)
+    family, dialect = dialect_of(source.dialect, said_of_it)
+    config = dialect.config_from(said_of_it, source.shapes)
     transformer, said = _build(dialect, config, source, str(path), dtype, device)
-    card = _read_json(folder / "card.json") if (folder / "card.json").is_file() else {}
+    card = read_json(folder / "card.json") if (folder / "card.json").is_file() else {}
     origin = Origin(name, family.name, source.paths, card if card.get("nano") is True else {}, notes + chosen + said)
     tokenizer = given and _fitting(given, config, "the folder given")
     return Model(transformer, lambda: tokenizer or _own_tokenizer(path, family, config), origin)
@@ -90,7 +94,7 @@ def _build(
         said += ("The file mixes precisions; everything was read as float32.",)
     target = _device(device)
     held = {parameter: p.to(device=target, dtype=dtype or p.dtype) for parameter, p in loaded.parameters.items()}
-    return holding(config, held), said
+    return hold(empty, held), said
 
 
 def _not_needed(unused: Mapping[str, str]) -> Iterator[str]:
@@ -109,32 +113,6 @@ def _check_size(config: Config, source: Source, name: str) -> None:
             f"config.json asks for {config.layers:,} layers and {asked:,} parameters, and {name} holds {held:,} numbers",
             expected="a configuration of these weights",
         )
-
-
-def _settings(source: Source, folder: Path) -> Mapping[str, Any]:
-    """What is said of the model: in the weights' own files, or in config.json beside them."""
-    path = folder / "config.json"
-    if source.settings or source.dialect in ("tensorflow", "fairseq", "gguf"):
-        return source.settings
-    if path.is_file():
-        return _read_json(path)
-    if source.dialect == "numpy":
-        return {}
-    raise ModelError(
-        f"{folder} has no config.json",
-        expected="the configuration beside the weights: the number of heads cannot be seen in any tensor's shape",
-        then="get config.json from where the weights came from",
-    )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", expected="a JSON object") from None
-    if not isinstance(config, dict):
-        raise ConfigError(f"{path} holds a {type(config).__name__}", expected="a JSON object")
-    return config
 
 
 def _own_tokenizer(path: Path, family: Family, config: Config) -> Tokenizer | None:

@@ -6,6 +6,7 @@
 """
 
 import re
+from functools import partial
 from pathlib import Path
 
 from cutaway.errors import ModelError, TokenizerError, WeightsError
@@ -15,28 +16,36 @@ from cutaway.shipped import shipped_folder, shipped_names
 from cutaway.text.tokenizer import Tokenizer, load_tokenizer
 from cutaway.weights.fetch import find
 from cutaway.weights.files import find_weights
+from cutaway.weights.hub.arrival import Progress
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
-def locate(source: str, *, offline: bool = False) -> tuple[str, Path, tuple[str, ...]]:
-    """The name, the place of the files, and what is to be said about the choice. Fetches what is known and not here."""
+def locate(
+    source: str, *, offline: bool = False, tokenizer_only: bool = False, progress: Progress | None = None
+) -> tuple[str, Path, tuple[str, ...]]:
+    """The name, the place of the files, and what is to be said about the choice. Fetches what is known and not here.
+
+    tokenizer_only: without the weights. progress: as of `weights.fetch.find`.
+    """
     path = Path(source).expanduser()
+    fetched = partial(find, offline=offline, tokenizer_only=tokenizer_only, progress=progress)
     also = (f"{source} is also a folder here; the known model was meant. Write ./{source} for the folder.",) if path.is_dir() else ()
     if source in shipped_names():
         return source, shipped_folder(source), also
     if known := find_known(source):
         try:
-            return known.name, find(known.repo, known.revision, offline=offline), also
+            return known.name, fetched(known.repo, known.revision), also
         except ModelError as error:
             then = f"{error.then}; {_stand_in(known.family)} is shipped and runs now"
             raise ModelError(error.given, expected=error.expected, then=then) from None
-    if path.exists() and is_path(source):
+    here = path.exists() or path.with_name(f"{path.name}.index").is_file()  # TensorFlow names a checkpoint by what its files share
+    if here and is_path(source):
         return source, path, ()
     if HUB_ID.fullmatch(source):
-        return source, find(source, offline=offline), ()
+        return source, fetched(source), ()
     if is_path(source):
-        raise ModelError(f"There is no file or folder {source}", expected="config.json and model.safetensors in a folder, or a known name")
+        raise ModelError(f"There is no file or folder {source}", expected="a folder with weights, a weights file, or a known name")
     if path.is_dir():
         raise ModelError(f"{source!r} is not a known model", then=f"write ./{source} for the folder of that name")
     raise no_such("model", source, [*shipped_names(), *(name for known in PUBLISHED for name in (known.name, *known.aliases))])

@@ -10,7 +10,7 @@ Pre-norm (`norm_first`)                         Post-norm
     next         resid_post                         next         ln2(resid_post)
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
@@ -80,7 +80,11 @@ class Attention(nn.Module):
 
 # Two GELUs: the tanh form is an approximation that some models were trained with (Hendrycks & Gimpel 2016, section 2).
 # SwiGLU: one layer decides how much of another passes (Shazeer 2020, "GLU Variants Improve Transformer", equation 5).
-ACTIVATIONS = {"gelu_tanh": partial(nn.GELU, approximate="tanh"), "gelu_erf": nn.GELU, "swiglu": nn.SiLU}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+    "gelu_erf": nn.GELU,
+    "swiglu": nn.SiLU,
+}
 
 
 class MLP(nn.Module):
@@ -167,13 +171,25 @@ class Transformer(nn.Module):
 
 
 def holding(config: Config, parameters: Mapping[str, Tensor]) -> Transformer:
-    """A transformer whose parameters are these tensors themselves, not copies; ready to run, not to train.
+    """A transformer whose parameters are these tensors themselves, not copies; see `hold`."""
+    return hold(Transformer(config), parameters)
 
-    The caller names every parameter once; a tied output matrix may be left out. Raises RuntimeError otherwise.
+
+def hold(model: Transformer, parameters: Mapping[str, Tensor]) -> Transformer:
+    """Make these tensors themselves the model's parameters; it is then ready to run, not to train.
+
+    The caller names every parameter once; a tied output matrix may be left out. Raises RuntimeError otherwise. Not
+    load_state_dict, which takes ten times as long and would have the parameters require gradients.
     """
-    model = Transformer(config)
     held = {name: p if isinstance(p, nn.Parameter) else nn.Parameter(p, requires_grad=False) for name, p in parameters.items()}
-    if config.tied and config.head in ("lm", "mlm"):
+    if model.config.tied and model.config.head in ("lm", "mlm"):
         held["head.unembed.weight"] = held["embed.token.weight"]
-    model.load_state_dict(held, assign=True)
+    for place, module in model.named_modules():
+        for leaf, empty in module.named_parameters(recurse=False):
+            given = held.pop(f"{place}.{leaf}", None)
+            if given is None or given.shape != empty.shape:
+                raise RuntimeError(f"{place}.{leaf} is {tuple(empty.shape)}, and was given {None if given is None else tuple(given.shape)}")
+            setattr(module, leaf, given)
+    if held:
+        raise RuntimeError(f"no parameter is called {', '.join(held)}")
     return model.eval()

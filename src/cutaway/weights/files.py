@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from cutaway.errors import WeightsError
 from cutaway.weights.corrupt import corrupt
+from cutaway.weights.tf_bundle import find_index
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -71,8 +72,10 @@ def find_weights(path: Path) -> Found:
             then=f"name the file itself: {path / others[0]}" if others else "",
         )
     format_, first = found[0]
+    if format_ == "tensorflow":  # which notes in a file of its own which of several is the latest
+        first = find_index(path)
     equals = [file.name for kind, file in found if kind == format_]
-    if format_ in ("tensorflow", "gguf") and len(equals) > 1:  # whose names are free, so that none is the one that is meant
+    if format_ == "gguf" and len(equals) > 1:  # whose names are free, so that none is the one that is meant
         raise WeightsError(f"{path} holds {len(equals)} models: {', '.join(equals)}", expected="one", then="name the file itself")
     return Found(format_, first, tuple(dict.fromkeys(file.name for _, file in found[1:])))
 

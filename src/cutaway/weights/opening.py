@@ -17,7 +17,8 @@ def open_weights(path: Path) -> tuple[Source, tuple[str, ...]]:
     """
     found = find_weights(path)
     if missing := [file for file in found.files if not file.is_file()]:
-        raise WeightsError(f"{missing[0]} is missing", expected="a file" if found.index is None else f"every shard that {found.index.name} names")
+        expected = f"every shard that {found.index.name} names" if found.index else "a file"
+        raise WeightsError(f"{missing[0]} is missing", expected=expected, then="download it again" if found.index else "")
     said = tuple(f"{found.entrance.name} was read; {name} lies beside it and was not." for name in found.passed_over)
     return _reader(found.format, found.entrance, found.index, found.files), said
 
@@ -30,7 +31,7 @@ def _reader(format_: str, entrance: Path, index: Path | None, files: tuple[Path,
     if format_ == "tensorflow":
         from cutaway.weights.tf_checkpoint import open_tf_checkpoint
 
-        return open_tf_checkpoint(entrance.with_suffix(""))
+        return open_tf_checkpoint(entrance)
     if format_ == "numpy":
         from cutaway.weights.npy_shards import open_npy_shards
 
