@@ -87,6 +87,15 @@ class Model:
             "threads": torch.get_num_threads(),
         }
 
+    @property
+    def listed_edits(self) -> tuple[str, ...]:
+        """The edits in force, in words."""
+        return tuple(line for group in self.edits for line in group.listed())
+
+    def facts_of_run(self) -> dict[str, Any]:
+        """The same, and the attention kernel that `logits` uses now."""
+        return self.facts() | {"kernel": "eager" if self.edits else "sdpa"}
+
     def with_config(self, **changes: Any) -> "Model":
         """The same weights under another configuration, `causal=False` for one. Shapes must stay as they are."""
         config = self.config.with_(**changes)

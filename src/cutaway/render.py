@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from cutaway.fill import Fill
     from cutaway.invariance import Invariance
     from cutaway.lab.e03_trophy import Reading, Trophy
     from cutaway.predict import NextToken
@@ -91,6 +92,10 @@ def trophy(result: "Trophy") -> str:
 
 def next_token(result: "NextToken") -> str:
     return render("next.html", result=result)
+
+
+def fill(result: "Fill") -> str:
+    return render("fill.html", result=result)
 
 
 def invariance(result: "Invariance") -> str:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import cutaway
-from cutaway.cli import models, output, tokens, train, trophy
+from cutaway.cli import about, fill, models, output, tokens, train, trophy
 from cutaway.cli import next as next_token
 from cutaway.errors import CutawayError
 
@@ -57,8 +57,10 @@ app = typer.Typer(
 )
 app.command("trophy")(trophy.command)
 app.command("next")(next_token.command)
+app.command("fill")(fill.command)
 app.command("tokens")(tokens.command)
 app.command("models")(models.command)
+app.command("about")(about.command)
 app.command("train")(train.command)
 
 
