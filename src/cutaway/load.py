@@ -3,7 +3,9 @@
 What a name means is settled in `locate`, what a format is in `weights`, what its names mean in `families`.
 """
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,20 @@ def load(
     if hasattr(source, "state_dict") and hasattr(source, "config"):
         return _in_memory(source, given, _dtype(dtype), device)
     name, path, notes = locate(str(source), offline=offline, progress=progress)
-    return _from_disk(name, path, notes, given, _dtype(dtype), device)
+    with _no_collection():
+        return _from_disk(name, path, notes, given, _dtype(dtype), device)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Thousands of small objects are made, and none is garbage: looking for some takes longer than opening GPT-2."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _from_disk(name: str, path: Path, notes: tuple[str, ...], given: Tokenizer | None, dtype: torch.dtype | None, device: str) -> Model:
@@ -116,12 +131,9 @@ def _check_size(config: Config, source: Source, name: str) -> None:
 
 
 def _own_tokenizer(path: Path, family: Family, config: Config) -> Tokenizer | None:
-    """The tokenizer that came with the weights, None if there is none. Another family's is refused: its ids are fluent nonsense."""
-    if (tokenizer := tokenizer_at(path)) is None:
-        return None
-    if tokenizer.kind not in (*family.tokenizers, "tokenizers"):
-        raise TokenizerError(f"{path} holds weights of {family.title} and a {tokenizer.kind} tokenizer", expected="files of one model")
-    return _fitting(tokenizer, config, path)
+    """The tokenizer that came with the weights, None if there is none."""
+    tokenizer = tokenizer_at(path, (*family.tokenizers, "tokenizers"))
+    return tokenizer and _fitting(tokenizer, config, path)
 
 
 def _fitting(tokenizer: Tokenizer, config: Config, source: object) -> Tokenizer:

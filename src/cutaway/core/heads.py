@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cutaway.core.config import Config
-from cutaway.core.linear import Linear, Table
+from cutaway.core.linear import Linear, Table, unset
 from cutaway.core.norm import make_norm
 from cutaway.core.tap import Tap
 
@@ -31,7 +31,7 @@ class MaskedHead(nn.Module):
         self.dense = Linear(config.width, config.width)
         self.norm = make_norm(config)
         self.unembed = Linear(config.width, config.vocab_size, bias=False)
-        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.bias = unset(config.vocab_size)
         if config.tied:
             self.unembed.weight = embedding.weight
 

@@ -1,20 +1,36 @@
-"""The weights of a linear layer and of a table, as they come: room is made for them, and nothing is written into it.
+"""Linear layers, tables and norms, made without values or room for them: both come from a file, or from training.
 
-Their values come from a file, or from training's `initialise`. So a large model is not filled with random numbers first.
+So a large model is neither filled with random numbers first nor held twice. `transformer.hold` gives them their values.
 """
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 
-class Linear(nn.Linear):
-    """x @ weight.T + bias, with weight (out, in)."""
-
-    def reset_parameters(self) -> None:
-        pass
+def unset(*shape: int) -> nn.Parameter:
+    """A parameter with a shape alone."""
+    return nn.Parameter(torch.empty(shape, device="meta"))
 
 
-class Table(nn.Embedding):
+class Linear(nn.Module):
+    """x @ weight.T + bias, with weight (out, in) and bias (out) or None."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = unset(outputs, inputs)
+        self.bias = unset(outputs) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class Table(nn.Module):
     """Row n of weight (rows, width) for each number n."""
 
-    def reset_parameters(self) -> None:
-        pass
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.weight = unset(rows, width)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        return F.embedding(numbers, self.weight)

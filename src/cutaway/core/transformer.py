@@ -16,6 +16,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from cutaway.core.attention import Mask, attention, fused_attention, make_mask
 from cutaway.core.cache import Cache
@@ -80,10 +81,10 @@ class Attention(nn.Module):
 
 # Two GELUs: the tanh form is an approximation that some models were trained with (Hendrycks & Gimpel 2016, section 2).
 # SwiGLU: one layer decides how much of another passes (Shazeer 2020, "GLU Variants Improve Transformer", equation 5).
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
-    "gelu_erf": nn.GELU,
-    "swiglu": nn.SiLU,
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "gelu_erf": F.gelu,
+    "swiglu": F.silu,
 }
 
 
@@ -95,7 +96,7 @@ class MLP(nn.Module):
         self.gate = Linear(config.width, config.mlp_width, bias=config.bias) if config.activation == "swiglu" else None
         self.up = Linear(config.width, config.mlp_width, bias=config.bias)
         self.down = Linear(config.mlp_width, config.width, bias=config.bias)
-        self.activation = ACTIVATIONS[config.activation]()
+        self.activation = ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor, tap: Tap) -> Tensor:
         gate = tap("gate", self.gate(x)) if self.gate is not None else None  # (B, T, M), as the next two lines
@@ -185,11 +186,13 @@ def hold(model: Transformer, parameters: Mapping[str, Tensor]) -> Transformer:
     if model.config.tied and model.config.head in ("lm", "mlm"):
         held["head.unembed.weight"] = held["embed.token.weight"]
     for place, module in model.named_modules():
-        for leaf, empty in module.named_parameters(recurse=False):
+        for leaf, empty in module._parameters.items():
+            if empty is None:  # a layer without a bias
+                continue
             given = held.pop(f"{place}.{leaf}", None)
             if given is None or given.shape != empty.shape:
                 raise RuntimeError(f"{place}.{leaf} is {tuple(empty.shape)}, and was given {None if given is None else tuple(given.shape)}")
-            setattr(module, leaf, given)
+            module._parameters[leaf] = given  # what setattr does in the end, after checks that cost more than all of this
     if held:
         raise RuntimeError(f"no parameter is called {', '.join(held)}")
-    return model.eval()
+    return model

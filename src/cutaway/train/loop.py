@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from cutaway.core.transformer import Transformer
+from cutaway.core.transformer import Transformer, hold
 from cutaway.train import checkpoint
 from cutaway.train.data import Batch
 from cutaway.train.objectives import IGNORE, Objective
@@ -52,6 +52,8 @@ def initialise(model: Learner, seed: int) -> None:
 
     The spread is 0.7/√width rather than GPT-2's 0.02: at width 192 that is 0.05, and a small model leaves chance far sooner.
     """
+    if isinstance(model, Transformer):
+        hold(model, {name: nn.Parameter(torch.empty(p.shape)) for name, p in model.named_parameters()})
     rng = torch.Generator().manual_seed(seed)
     wide = 0.7 / math.sqrt(model.config.width)
     for name, parameter in model.named_parameters():
@@ -61,6 +63,8 @@ def initialise(model: Learner, seed: int) -> None:
             nn.init.normal_(parameter, std=spread, generator=rng)
         elif "bias" in name:
             nn.init.zeros_(parameter)
+        else:
+            nn.init.ones_(parameter)  # a norm's gain
 
 
 def optimizer_for(model: Learner, schedule: Schedule) -> torch.optim.AdamW:

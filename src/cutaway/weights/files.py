@@ -6,6 +6,7 @@ No torch, and no tensor: an index of shards is all that is opened.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from cutaway.errors import WeightsError
@@ -104,10 +105,11 @@ def weight_map(index: Path) -> dict[str, str]:
 
 
 def _candidates(folder: Path) -> Iterator[tuple[str, Path]]:
-    for format_, name in PREFERRED:
-        for file in sorted(folder.glob(name)):
-            if file.is_file():
-                yield format_, file
+    names = sorted(path.name for path in folder.iterdir())
+    for format_, pattern in PREFERRED:
+        for name in names:
+            if fnmatchcase(name, pattern) and (folder / name).is_file():
+                yield format_, folder / name
 
 
 def _one_file(path: Path) -> Found:

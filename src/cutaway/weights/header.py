@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cutaway.errors import WeightsError
 from cutaway.weights.corrupt import corrupt
@@ -26,12 +26,25 @@ SIZES = {
 LONGEST = 100_000_000  # bytes of a header: the reference reader's own limit
 
 
+class Place(NamedTuple):
+    """One tensor: its dtype in the format's words, its shape, and its bytes, from `begin` to before `end` of the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
 @dataclass(frozen=True)
 class Header:
     """What a safetensors file holds."""
 
-    shapes: dict[str, tuple[int, ...]]
+    places: dict[str, Place]
     metadata: dict[str, str]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: place.shape for name, place in self.places.items()}
 
 
 def read_header(path: Path) -> Header:
@@ -49,7 +62,11 @@ def read_header(path: Path) -> Header:
         raise corrupt(path, "its __metadata__ is not a table of texts")
     spans = {name: _span(path, name, entry) for name, entry in entries.items()}
     _check_layout(path, spans, size - 8 - length)
-    return Header({name: tuple(entry["shape"]) for name, entry in entries.items()}, metadata)
+    data = 8 + length
+    places = {
+        name: Place(entry["dtype"], tuple(entry["shape"]), data + spans[name][0], data + spans[name][1]) for name, entry in entries.items()
+    }
+    return Header(places, metadata)
 
 
 def _length(path: Path, first: bytes, size: int) -> int:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cutaway.errors import WeightsError
-from cutaway.weights.names import Rule, Unused, match, plain
+from cutaway.weights.names import Rule, Unused, generalized, match, plain
 
 Shape = tuple[int, ...]
 
@@ -37,9 +37,10 @@ def assign(
     they must be equal. Raises WeightsError, naming every tensor left over, every parameter not set, every shape that differs.
     """
     book = _Book(wanted, source)
+    by_name = {rule.theirs: rule for rule in rules}
     for name in tensors:
         short = plain(name)
-        if (hit := _find(short, rules)) and wanted.keys() >= {*hit[0]}:
+        if (hit := _find(short, by_name)) and wanted.keys() >= {*hit[0]}:
             book.enter(name, tensors[name], *hit)
         elif why := _why_unused(short, name, tensors, ignore):
             book.unused[name] = why
@@ -66,8 +67,9 @@ class _Book:
             self.wrong.append(f"{name} is {tuple(tensor.shape)}, and {' + '.join(ours)} would need {expected}")
             self.origin.update(dict.fromkeys(ours, name))
             return
-        rows = [self.wanted[our][0] for our in ours]
-        for our, part in zip(ours, torch.split(_turned(tensor, rule), rows), strict=True):
+        whole = _turned(tensor, rule)
+        parts = whole.split([self.wanted[our][0] for our in ours]) if len(ours) > 1 else [whole]
+        for our, part in zip(ours, parts, strict=True):
             if our in self.parameters and not _equal(self.parameters[our], part):
                 raise _differ(self.source, self.origin[our], name, our)
             self.parameters.setdefault(our, part)
@@ -96,10 +98,13 @@ def _why_unused(short: str, name: str, tensors: Mapping[str, Tensor], ignore: Se
     return None
 
 
-def _find(short: str, rules: Sequence[Rule]) -> tuple[tuple[str, ...], Rule] | None:
-    for rule in rules:
-        if (number := match(rule.theirs, short)) is not None:
-            return tuple(our.replace("{n}", number) for our in rule.ours), rule
+def _find(short: str, rules: Mapping[str, Rule]) -> tuple[tuple[str, ...], Rule] | None:
+    """Our names for a tensor, and the rule that says so."""
+    general, number = generalized(short)
+    if rule := rules.get(short):
+        return rule.ours, rule
+    if rule := rules.get(general):
+        return tuple(our.replace("{n}", number) for our in rule.ours), rule
     return None
 
 

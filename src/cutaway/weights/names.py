@@ -5,11 +5,12 @@ Strings only. The tensors are moved by `load`.
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from fnmatch import fnmatchcase
 
 # What wraps a model puts its own name in front: torch.compile, DistributedDataParallel, and transformers' heads around a body.
 PREFIXES = ("_orig_mod", "module", "model", "transformer", "bert", "roberta")
 _PREFIX = re.compile(rf"(?:(?:{'|'.join(PREFIXES)})\.)+")
+_NUMBER = re.compile(r"[0-9]+")
 
 # TensorFlow's names for the two, kept by early files. Only as the whole end of a name: `my_gamma_gate` is somebody's weight.
 _TENSORFLOW_NORM = re.compile(r"((?:^|\.)LayerNorm\.)(gamma|beta)$")
@@ -71,10 +72,19 @@ def match(pattern: str, name: str) -> str | None:
     >>> match("h.{n}.ln_1.weight", "h.11.ln_1.weight"), match("wte.weight", "wte.weight"), match("h.{n}.ln_1.weight", "h.1.ln_2.weight")
     ('11', '', None)
     """
-    found = _compiled(pattern).fullmatch(name)
-    return None if found is None else "".join(found.groups())
+    general, number = generalized(name)
+    if general == pattern:
+        return number
+    return "" if name == pattern or ("*" in pattern and fnmatchcase(name, pattern)) else None
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.escape(pattern).replace(r"\{n\}", "(0|[1-9][0-9]*)").replace(r"\*", ".*"))
+def generalized(name: str) -> tuple[str, str]:
+    """The name with {n} for the first number in it, and that number: in every family it is the layer's. 007 is no number.
+
+    >>> generalized("h.11.ln_1.weight"), generalized("wte.weight")
+    (('h.{n}.ln_1.weight', '11'), ('wte.weight', ''))
+    """
+    found = _NUMBER.search(name)
+    if found is None or (found[0][0] == "0" and found[0] != "0"):
+        return name, ""
+    return f"{name[: found.start()]}{{n}}{name[found.end() :]}", found[0]
