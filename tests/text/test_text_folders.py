@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -86,9 +87,8 @@ def test_gpt1_reads_unk_only_when_asked(small: dict[str, Tokenizer]) -> None:
 
 @pytest.mark.parametrize("missing", ["ftfy", "spacy"])
 def test_gpt1_says_what_the_publishers_splitter_needs(gpt1_folder: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
-    if missing == "spacy":
-        monkeypatch.delitem(sys.modules, "spacy.lang.en", raising=False)
+    for module in {"ftfy": ["ftfy"], "spacy": ["spacy", "spacy.lang.en"]}[missing]:  # the second may have been loaded by another test
+        monkeypatch.setitem(sys.modules, module, None)
     assert load_tokenizer(gpt1_folder)
     with pytest.raises(TokenizerError, match=r"cutaway\[gpt1\]"):
         load_tokenizer(gpt1_folder, splitter="spacy")
@@ -136,15 +136,15 @@ def test_file_names_of_every_publisher(tmp_path: Path, names: tuple[str, str]) -
 
 def test_another_kind_than_the_model_needs_is_refused(gpt2_folder: Path) -> None:
     with pytest.raises(TokenizerError, match="holds a gpt2 tokenizer"):
-        load_tokenizer(gpt2_folder, kind="roberta")
+        load_tokenizer(gpt2_folder, kinds=("roberta",))
 
 
 def test_fairseq_without_its_dictionary_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path, [*byte_tokens(MERGES), "<|endoftext|>"], MERGES, ("encoder.json", "vocab.bpe"))
     with pytest.raises(TokenizerError, match=r"no dict\.txt"):
-        load_tokenizer(folder, kind="roberta")
+        load_tokenizer(folder, kinds=("roberta",))
     (folder / "dict.txt").write_text("".join(f"{id_} 7\n" for id_ in reversed(range(257 + len(MERGES)))) + "madeupword0000 0\n", "utf-8")
-    tokenizer = load_tokenizer(folder, kind="roberta")
+    tokenizer = load_tokenizer(folder, kinds=("roberta",))
     assert tokenizer.token(4) == "<|endoftext|>"
     assert [tokenizer.token(id_) for id_ in tokenizer.encode("low")] == ["low"]
     assert tokenizer.id("<mask>") == tokenizer.vocab_size - 1
@@ -250,6 +250,7 @@ def test_any_other_tokenizer(tmp_path: Path) -> None:
     assert tokenizer.decode([end]) == "<|endoftext|>" and tokenizer.decode([end], keep_special=False) == ""
     assert tokenizer.encode_words(["a", "low"]) == tokenizer.encode("a low")
     assert tokenizer.id("low") == tokenizer.encode("low")[0]
+    assert tokenizer.kind == "tokenizers"
     for refused in (lambda: tokenizer.encode_pair("a", "b"), lambda: tokenizer.decode([-1]), lambda: tokenizer.steps("a")):
         with pytest.raises(TokenizerError):
             refused()
@@ -259,3 +260,13 @@ def test_a_broken_tokenizer_json(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "Nonsense"}}', "utf-8")
     with pytest.raises(TokenizerError, match="can read"):
         load_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_json_that_says_more_than_the_pair_beside_it_is_followed(gpt2_folder: Path, tmp_path: Path) -> None:
+    """SmolLM2's folder has vocab.json and merges.txt too, and cuts every digit apart, which they do not say."""
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    digits = {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, level]}
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(gpt2_folder / name, tmp_path)
+    assert load_tokenizer(tokenizer_json(tmp_path, {"pre_tokenizer": digits})).kind == "tokenizers"
+    assert load_tokenizer(tokenizer_json(tmp_path)).kind == "gpt2"

@@ -127,7 +127,7 @@ def test_fairseq_files_give_the_same_vocabulary(published: Path, roberta: Tokeni
     assert ours.encode("Jack and jill", wrap=True) == [0, 20907, 8, 1236, 1873, 2]
     (tmp_path / "dict.txt").unlink()
     with pytest.raises(TokenizerError, match=r"no dict\.txt"):
-        load_tokenizer(tmp_path, kind="roberta")
+        load_tokenizer(tmp_path, kinds=("roberta",))
 
 
 @pytest.mark.parametrize(("text", "ids"), [("Hello world", [3570, 1276]), ("don't", [2310, 256, 241]), ("...", [239, 239, 239])])
@@ -244,7 +244,7 @@ def test_roberta_pairs_same_as_transformers(roberta: Tokenizer, library: dict[st
 @pytest.mark.parametrize("name", ["gpt1", "gpt2", "roberta"])
 def test_a_tokenizer_json_of_transformers_opens_as_what_it_is(request: Any, library: dict[str, Any], name: str, tmp_path: Path) -> None:
     library[name].save_pretrained(tmp_path)
-    ours = load_tokenizer(tmp_path, kind=name)
+    ours = load_tokenizer(tmp_path, kinds=(name,))
     expected = request.getfixturevalue(name)
     assert ours.specials == expected.specials
     assert ours.encode("The trophy didn't fit.", wrap=True) == expected.encode("The trophy didn't fit.", wrap=True)

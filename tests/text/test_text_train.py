@@ -19,7 +19,7 @@ TEXTS = [
 @pytest.mark.parametrize(("kind", "size"), [("gpt1", 160), ("gpt2", 300), ("roberta", 300)])
 def test_a_learned_vocabulary_opens(tmp_path: Path, kind: Any, size: int) -> None:
     train_bpe(TEXTS, kind, size, tmp_path)
-    tokenizer = load_tokenizer(tmp_path, kind=kind)
+    tokenizer = load_tokenizer(tmp_path, kinds=(kind,))
     assert tokenizer.vocab_size == size + len(tokenizer.specials)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["merges.txt", "vocab.json"]
     assert b"\r" not in (tmp_path / "merges.txt").read_bytes()

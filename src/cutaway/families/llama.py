@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from cutaway.core.config import Config, Head
 from cutaway.errors import ConfigError
-from cutaway.families.family import Dialect, Family, Quirk, Settings, Shapes
+from cutaway.families.family import Dialect, Fact, Family, Quirk, Settings, Shapes
 from cutaway.families.keys import Keys, gguf_keys, rows
 from cutaway.weights.names import Rule, Unused
 
+PAPER = "https://arxiv.org/abs/2302.13971"
 META = "https://github.com/meta-llama/llama/blob/main/llama/model.py"
 TRANSFORMERS = "https://github.com/huggingface/transformers/blob/main/src/transformers/models/llama/modeling_llama.py"
 LLAMA_CPP = "https://github.com/ggml-org/llama.cpp/blob/master/conversion/llama.py"
@@ -154,7 +155,10 @@ LLAMA = Family(
     ),
     others={"gguf": Dialect(config_from=config_from_gguf, rules=gguf_rules)},
     architecture="llama",
-    tokenizers=("tokenizers", "gpt2"),
+    tokenizers=("gpt2",),
+    released=Fact("2023-02-27", PAPER),
+    parent="gpt2",
+    descent=Fact("Pre-norm as in GPT-3, which has GPT-2's plan; SwiGLU as in PaLM, rotary positions as in GPT-NeoX.", PAPER),
     quirks=(
         Quirk("Places are rotations of queries and keys; nothing is added to the embedding.", META),
         Quirk("A head of keys and values may be read by several of queries.", META),
@@ -162,5 +166,5 @@ LLAMA = Family(
         Quirk("A GGUF holds the rows of queries and keys in another order than the Hub's files.", LLAMA_CPP),
         Quirk("transformers computes norms, angles and softmax in float32 whatever the model's precision.", TRANSFORMERS),
     ),
-    sources=("https://arxiv.org/abs/2302.13971", META, TRANSFORMERS),
+    sources=(PAPER, META, TRANSFORMERS),
 )

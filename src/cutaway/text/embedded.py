@@ -272,7 +272,7 @@ def _foreign(given: _Settings, specials: Sequence[str], around: tuple[list[str],
     text, second = ({"Sequence": {"id": part, "type_id": 0}} for part in "AB")
     single = [*map(_named, before), text, *map(_named, after)]
     control = {token: {"id": token, "ids": [given.ids[token]], "tokens": [token]} for token in [*before, *after]}
-    wrap = {"type": "TemplateProcessing", "single": single, "pair": [*single, second], "special_tokens": control}
+    wrap = {"type": "TemplateProcessing", "single": single, "pair": [*single, second, *map(_named, after)], "special_tokens": control}
     file = {"version": "1.0", "added_tokens": tokens, "post_processor": wrap, **parts}
     return ForeignTokenizer(Path(given.source), json.dumps(file))
 

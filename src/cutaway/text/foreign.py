@@ -112,21 +112,38 @@ class ForeignTokenizer:
 
 def known_vocabulary(path: Path) -> tuple[Vocabulary, bool] | None:
     """If a `tokenizer.json` says no more than GPT-1, GPT-2 or RoBERTa do: its vocabulary, and whether it wraps a text as RoBERTa does."""
-    file: dict[str, Any] = read_json(path)
-    norm, split, wrap, model = (file.get(part) or {} for part in ("normalizer", "pre_tokenizer", "post_processor", "model"))
+    file = read_json(path)
+    if _says_more(file):
+        return None
+    model: dict[str, Any] = file["model"]  # type: ignore[assignment]
+    try:
+        merges = [(left, right) for left, right in (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])]
+        return Vocabulary(model["vocab"] | _added(file), merges), _part(file, "post_processor").get("type") == "RobertaProcessing"
+    except TokenizerError:
+        return None  # gaps between ids, say: the library does not mind them
+
+
+def says_more(path: Path) -> bool:
+    """Does a `tokenizer.json` describe what a vocabulary and merges alone do not: another split, another normalizing, other tokens?"""
+    return _says_more(read_json(path))
+
+
+def _says_more(file: Mapping[str, Any]) -> bool:
+    norm, split, wrap, model = (_part(file, name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model"))
     shape = (model.get("type"), norm.get("type"), split.get("type"), model.get("end_of_word_suffix") or "")
     if shape not in (("BPE", None, "ByteLevel", ""), ("BPE", "BertNormalizer", "BertPreTokenizer", "</w>")):
-        return None
+        return True
     own_ways = (
         model.get("dropout") or model.get("continuing_subword_prefix") or wrap.get("special_tokens"),
         split.get("add_prefix_space") or not split.get("use_regex", True),
         not norm.get("lowercase", True),
     )
-    added = {token["content"]: token["id"] for token in file.get("added_tokens") or []}
-    if any(own_ways) or not all(map(is_control, added)):
-        return None
-    try:
-        merges = [(left, right) for left, right in (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])]
-        return Vocabulary(model["vocab"] | added, merges), wrap.get("type") == "RobertaProcessing"
-    except TokenizerError:
-        return None  # gaps between ids, say: the library does not mind them
+    return any(own_ways) or not all(map(is_control, _added(file)))
+
+
+def _part(file: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return file.get(name) or {}
+
+
+def _added(file: Mapping[str, Any]) -> dict[str, int]:
+    return {token["content"]: token["id"] for token in file.get("added_tokens") or []}

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from cutaway.errors import TokenizerError
 from cutaway.text.bpe import BPE, Step
-from cutaway.text.vocabulary import BPETokenizer, Format, Piece, Vocabulary
+from cutaway.text.vocabulary import BPETokenizer, Format, Piece, Vocabulary, whole
 
 Splitter = Literal["plain", "spacy"]
 Span = tuple[int, int]
@@ -49,6 +49,10 @@ class GPT1Tokenizer(BPETokenizer):
         self.bpe = BPE(vocabulary.merges, END)
         if splitter == "spacy":
             self._spacy  # noqa: B018  # a missing package is reported now, not at the first text
+
+    def count_words(self, text: str) -> int:
+        """How many words the splitter makes of a text; signs and, for "spacy", line breaks count too."""
+        return len(self._words(whole(text)))
 
     def _encode(self, text: str) -> list[int]:
         ids, unknown = self._ids, self.specials[UNKNOWN]
@@ -170,7 +174,8 @@ def _stands_alone(letter: str) -> bool:
 
 # openai/finetune-transformer-lm text_utils.py, text_standardize: what spaCy's splitter tripped over in the books.
 _SUBSTITUTES = str.maketrans({"—": "-", "–": "-", "―": "-", "…": "...", "´": "'"})
-_SIGNS = re.compile(r"""(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|\\+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)""")
+# A backslash is not among them: the publisher's '\\+', not being a raw string, meant one more plus sign.
+_SIGNS = re.compile(r"""(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)""")
 
 
 def _standardized(text: str) -> str:

@@ -3,25 +3,26 @@
 Not here: a guess. A folder whose files are missing or contradict each other is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from cutaway.errors import TokenizerError
 from cutaway.text.bpe import Step
-from cutaway.text.foreign import ForeignTokenizer, known_vocabulary
+from cutaway.text.foreign import ForeignTokenizer, known_vocabulary, says_more
 from cutaway.text.gpt1 import END, GPT1Tokenizer, Splitter
 from cutaway.text.gpt2 import ByteBPE, gpt2
 from cutaway.text.roberta import FORMAT, read_fairseq, roberta
 from cutaway.text.vocabulary import Piece as Piece
 from cutaway.text.vocabulary import Vocabulary
+from cutaway.text.wordpiece import read_wordpiece
 
 
 class Tokenizer(Protocol):
     """What every tokenizer here can do. Nothing is added to a text, and no control token read from it, unless asked for."""
 
     @property
-    def kind(self) -> str: ...  # "gpt1", "gpt2", "roberta", or "tokenizers" for any other
+    def kind(self) -> str: ...  # "gpt1", "gpt2", "roberta", "wordpiece" for BERT's, or "tokenizers" for any other
 
     @property
     def description(self) -> str: ...  # one sentence: what shapes the ids
@@ -50,22 +51,27 @@ PAIRS = (
 )
 
 
-def load_tokenizer(folder: Path, *, kind: str | None = None, splitter: Splitter = "plain") -> Tokenizer:
+def load_tokenizer(folder: Path, *, kinds: Collection[str] = (), splitter: Splitter = "plain") -> Tokenizer:
     """The tokenizer whose files lie in a folder.
 
-    `kind` is what the model needs: a folder that holds another kind is refused, for its ids would be fluent nonsense.
+    `kinds` are those that the model can read: a folder that holds another is refused, for its ids would be fluent nonsense.
     `splitter` is GPT-1's: "spacy" cuts words as the publisher did.
     """
-    tokenizer = _open(Path(folder), kind, splitter)
-    if kind is not None and tokenizer.kind != kind:
-        raise TokenizerError(f"{folder} holds a {tokenizer.kind} tokenizer", expected=f"one for {kind}, whose ids are others")
+    return fitting(_open(Path(folder), kinds, splitter), kinds, folder)
+
+
+def fitting(tokenizer: Tokenizer, kinds: Collection[str], source: object) -> Tokenizer:
+    """The tokenizer, if it is of one of these kinds, or if none is named."""
+    if kinds and tokenizer.kind not in kinds:
+        expected = f"one for {' or '.join(kinds)}, whose ids are others"
+        raise TokenizerError(f"{source} holds a {tokenizer.kind} tokenizer", expected=expected, then="put the model's own files there")
     return tokenizer
 
 
-def _open(folder: Path, kind: str | None, splitter: Splitter) -> Tokenizer:
+def _open(folder: Path, kinds: Collection[str], splitter: Splitter) -> Tokenizer:
     has = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     pair = next((pair for pair in PAIRS if has.issuperset(pair)), None)
-    if pair == PAIRS[2] and (kind == "roberta" or "dict.txt" in has):
+    if pair == PAIRS[2] and ("roberta" in kinds or "dict.txt" in has):
         if "dict.txt" not in has:
             raise TokenizerError(
                 f"{folder} has no dict.txt",
@@ -73,14 +79,16 @@ def _open(folder: Path, kind: str | None, splitter: Splitter) -> Tokenizer:
                 then="get dict.txt from the model's archive, or vocab.json and merges.txt of roberta-base",
             )
         return roberta(read_fairseq(folder))
-    if pair is not None:
+    if pair is not None and not ("tokenizer.json" in has and says_more(folder / "tokenizer.json")):
         return _known(Vocabulary.read(folder / pair[0], folder / pair[1]), splitter)
     if "tokenizer.json" in has:
         return _from_json(folder / "tokenizer.json", splitter)
+    if "vocab.txt" in has:
+        return read_wordpiece(folder)
     halves = [f"{one} without {other}" for pair in PAIRS for one, other in (pair, pair[::-1]) if one in has]
     raise TokenizerError(
         f"{folder} holds {' and '.join(halves) or 'no tokenizer files'}",
-        expected=" or ".join([*map(" + ".join, PAIRS), "tokenizer.json"]),
+        expected=" or ".join([*map(" + ".join, PAIRS), "tokenizer.json", "vocab.txt"]),
     )
 
 

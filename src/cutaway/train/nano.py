@@ -120,7 +120,7 @@ def make_tokenizer(recipe: Recipe, folder: Path) -> Tokenizer:
     if not (folder / "vocab.json").exists():
         texts = [passage.text for passage in itertools.islice(passages(recipe.schedule.seed), 20_000)]
         train_bpe(texts, recipe.family, None, folder)  # type: ignore[arg-type]
-    return load_tokenizer(folder, kind=recipe.family)
+    return load_tokenizer(folder, kinds=(recipe.family,))
 
 
 def objective(recipe: Recipe, tokenizer: Tokenizer) -> Objective:
