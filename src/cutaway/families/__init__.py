@@ -8,9 +8,11 @@ from typing import Any
 
 from cutaway.errors import ConfigError
 from cutaway.families import bert, gpt1, gpt2, llama, roberta
-from cutaway.families.family import Dialect, Family, Published, Quirk
+from cutaway.families.family import Dialect, Fact, Family, Published, Quirk, Stated
 
-__all__ = ["FAMILIES", "PUBLISHED", "Dialect", "Family", "Published", "Quirk", "dialect_of", "family_of", "find_known"]
+__all__ = [
+    "FAMILIES", "PUBLISHED", "Dialect", "Fact", "Family", "Published", "Quirk", "Stated", "dialect_of", "family_of", "find_known",
+]  # fmt: skip
 
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (gpt1.GPT1, gpt2.GPT2, roberta.ROBERTA, bert.BERT, llama.LLAMA)

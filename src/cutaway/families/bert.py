@@ -6,10 +6,11 @@ Its tokenizer is not here, nor the sentence-pair task.
 from collections.abc import Mapping
 
 from cutaway.core.config import Config, Head
-from cutaway.families.family import Dialect, Family, Quirk, Settings, Shapes
+from cutaway.families.family import Dialect, Fact, Family, Quirk, Settings, Shapes
 from cutaway.families.keys import Keys, gguf_keys, rows
 from cutaway.weights.names import Rule, Unused, layer
 
+PAPER = "https://arxiv.org/abs/1810.04805"
 GOOGLE = "https://github.com/google-research/bert/blob/master/modeling.py"
 TRANSFORMERS = "https://github.com/huggingface/transformers/blob/main/src/transformers/models/bert/modeling_bert.py"
 
@@ -135,10 +136,12 @@ BERT = Family(
     others={"gguf": Dialect(config_from=config_from_gguf, rules=gguf_rules)},
     architecture="bert",
     tokenizers=("wordpiece",),
+    released=Fact("2018-10-11", PAPER),
+    descent=Fact("The Transformer's encoder alone, in GPT-1's size: it is trained to fill gaps, and reads in both directions.", PAPER),
     quirks=(
         Quirk("It has two segments; a text alone is the first, whose vector is added to every token.", GOOGLE),
         Quirk("The pooler reads the first position alone and is no language-model head.", GOOGLE),
         Quirk("The norms' epsilon is 1e-12, smaller than single precision can add to 1.", GOOGLE),
     ),
-    sources=("https://arxiv.org/abs/1810.04805", GOOGLE, TRANSFORMERS),
+    sources=(PAPER, GOOGLE, TRANSFORMERS),
 )

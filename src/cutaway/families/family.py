@@ -15,10 +15,26 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Quirk:
-    """Something about a model that surprises, and where it can be seen."""
+class Fact:
+    """Something said about a model, and where it can be seen."""
 
     says: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Quirk(Fact):
+    """Something that surprises."""
+
+
+TRANSFORMER = Fact("2017-06-12", "https://arxiv.org/abs/1706.03762")  # when the plan that all families changed was published
+
+
+@dataclass(frozen=True)
+class Stated:
+    """How many parameters the publisher said it has, as round as it was said."""
+
+    parameters: int
     source: str
 
 
@@ -48,6 +64,9 @@ class Family:
     others: Mapping[str, Dialect] = field(default_factory=dict)  # by the name that a weights reader gives its format
     architecture: str = ""  # in a GGUF file
     tokenizers: tuple[str, ...]  # the kinds whose ids its models know
+    released: Fact  # the day, month or year of its first model: 2019-02-14, 2019-02, 2019
+    parent: str = ""  # the family whose plan it changed; "": the Transformer of 2017 itself
+    descent: Fact  # what it took and what it changed
     quirks: tuple[Quirk, ...]
     sources: tuple[str, ...]
 
@@ -64,6 +83,11 @@ class Published:
     labels: tuple[str, ...] = ()  # of a classifier, by index
     revision: str | None = None
     quirks: tuple[Quirk, ...] = ()  # its own, beside the family's
+    released: Fact
+    trained_on: Fact
+    stated: Stated | None = None  # None: the publisher gave no number
+    parent: str = ""  # the published model whose weights or outputs it was made with
+    descent: Fact | None = None  # how; None: trained from nothing
 
     @property
     def names(self) -> tuple[str, ...]:

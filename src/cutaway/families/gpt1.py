@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from cutaway.core.config import Config, Head
 from cutaway.errors import ConfigError
-from cutaway.families.family import Dialect, Family, Published, Quirk, Settings, Shapes
+from cutaway.families.family import Dialect, Fact, Family, Published, Quirk, Settings, Shapes
 from cutaway.families.keys import Keys
 from cutaway.weights.names import Rule, Unused, layer
 
+PAPER = "https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf"
 OPENAI = "https://github.com/openai/finetune-transformer-lm/blob/master/train.py"
 TRANSFORMERS = "https://github.com/huggingface/transformers/blob/main/src/transformers/models/openai/modeling_openai.py"
 
@@ -124,13 +125,15 @@ GPT1 = Family(
     hub=Dialect(config_from=config_from, rules=rules, unused=(*MASKS, Unused("position_ids", "the numbers 0, 1, 2 and so on"))),
     others={"numpy": Dialect(config_from=config_from_numpy, rules=numpy_rules)},
     tokenizers=("gpt1",),
+    released=Fact("2018-06-11", "https://openai.com/index/language-unsupervised/"),
+    descent=Fact("The Transformer's decoder alone, with no encoder to read: it is trained to say the next word.", PAPER),
     quirks=(
         Quirk('The configuration says "gelu" and means its tanh form.', TRANSFORMERS),
         Quirk("The files hold tokens and positions as two tables; OpenAI's code kept both, and the task's own symbols, in one.", OPENAI),
         Quirk("The norms stand after the sums, and there is none at the end: GPT-2 is the one that moved them.", OPENAI),
         Quirk("Linear layers are stored [in, out].", TRANSFORMERS),
     ),
-    sources=("https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf", OPENAI),
+    sources=(PAPER, OPENAI),
 )
 
 PUBLISHED = (
@@ -152,5 +155,8 @@ PUBLISHED = (
             embed_norm=False,
             activation="gelu_tanh",
         ),
+        released=GPT1.released,
+        trained_on=Fact("BooksCorpus: more than 7,000 unpublished books.", PAPER),
+        quirks=(Quirk("The paper states no number of parameters.", PAPER),),
     ),
 )

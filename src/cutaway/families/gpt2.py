@@ -6,12 +6,14 @@ Its tokenizer is not here.
 from collections.abc import Mapping
 
 from cutaway.core.config import Config, Head
-from cutaway.families.family import Dialect, Family, Published, Quirk, Settings, Shapes
+from cutaway.families.family import Dialect, Fact, Family, Published, Quirk, Settings, Shapes, Stated
 from cutaway.families.gpt1 import BLOCK, MASKS, VARIABLES, variables
 from cutaway.families.keys import Keys, gguf_keys, rows
 from cutaway.weights.names import Rule, Unused, layer
 
+PAPER = "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf"
 OPENAI = "https://github.com/openai/gpt-2/blob/master/src/model.py"
+README = "https://github.com/openai/gpt-2/blob/master/README.md"
 TRANSFORMERS = "https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt2/modeling_gpt2.py"
 
 HEADS: Mapping[str, Head] = {"GPT2LMHeadModel": "lm", "GPT2Model": "none"}
@@ -142,27 +144,60 @@ GPT2 = Family(
     },
     architecture="gpt2",
     tokenizers=("gpt2",),
+    released=Fact("2019-02-14", "https://openai.com/index/better-language-models/"),
+    parent="gpt1",
+    descent=Fact("GPT-1 with the norms in front of each part, one more at the end, all bytes in its vocabulary, twice the context.", PAPER),
     quirks=(
         Quirk('"gelu_new" is the tanh form of GELU.', OPENAI),
         Quirk("Old files hold each layer's causal mask under the name attn.bias; it is no parameter.", TRANSFORMERS),
         Quirk("The files hold no output matrix: the token embedding is used a second time.", OPENAI),
         Quirk("Linear layers are stored [in, out]; one of them is square, so that no shape tells.", TRANSFORMERS),
     ),
-    sources=("https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf", OPENAI),
+    sources=(PAPER, OPENAI),
 )
 
 
-def _published(name: str, repo: str, *, width: int, layers: int, heads: int, quirks: tuple[Quirk, ...] = ()) -> Published:
-    config = _config(50257, 1024, width, layers, heads)
-    return Published(name=name, family=GPT2, repo=repo, config=config, quirks=quirks)
+WEBTEXT = Fact(
+    "WebText: 40 GB, slightly more than 8 million documents that Reddit linked to before 2018, without Wikipedia; never released.", PAPER
+)
+MISCOUNTED = Quirk(
+    "The paper's table says 117M, 345M, 762M and 1542M, and OpenAI's README that its counts were wrong. To the million they are what "
+    "these shapes would have with GPT-1's 40,478 tokens in place of 50,257.",
+    README,
+)
+STAGED = ("https://openai.com/index/gpt-2-6-month-follow-up/", "https://openai.com/index/gpt-2-1-5b-release/")
 
 
-DISTILLED = Quirk("Half of GPT-2's layers, trained by Hugging Face to imitate the whole.", "https://huggingface.co/distilbert/distilgpt2")
+def _published(name: str, released: Fact, stated: int, *, width: int, layers: int, heads: int) -> Published:
+    return Published(
+        name=name,
+        family=GPT2,
+        repo=f"openai-community/{name}",
+        config=_config(50257, 1024, width, layers, heads),
+        quirks=(MISCOUNTED,),
+        released=released,
+        trained_on=WEBTEXT,
+        stated=Stated(stated, PAPER),
+    )
+
+
+DISTIL = "https://github.com/huggingface/transformers/blob/v4.20.0/examples/research_projects/distillation/README.md"
+OPEN_WEBTEXT = Fact("OpenWebTextCorpus, others' reproduction of WebText, under the eyes of its teacher.", DISTIL)
 
 PUBLISHED = (
-    _published("gpt2", "openai-community/gpt2", width=768, layers=12, heads=12),
-    _published("gpt2-medium", "openai-community/gpt2-medium", width=1024, layers=24, heads=16),
-    _published("gpt2-large", "openai-community/gpt2-large", width=1280, layers=36, heads=20),
-    _published("gpt2-xl", "openai-community/gpt2-xl", width=1600, layers=48, heads=25),
-    _published("distilgpt2", "distilbert/distilgpt2", width=768, layers=6, heads=12, quirks=(DISTILLED,)),
+    _published("gpt2", GPT2.released, 117_000_000, width=768, layers=12, heads=12),
+    _published("gpt2-medium", Fact("2019-05", STAGED[0]), 345_000_000, width=1024, layers=24, heads=16),
+    _published("gpt2-large", Fact("2019-08-20", STAGED[0]), 762_000_000, width=1280, layers=36, heads=20),
+    _published("gpt2-xl", Fact("2019-11-05", STAGED[1]), 1_542_000_000, width=1600, layers=48, heads=25),
+    Published(
+        name="distilgpt2",
+        family=GPT2,
+        repo="distilbert/distilgpt2",
+        config=_config(50257, 1024, width=768, layers=6, heads=12),
+        released=Fact("2019-10-03", DISTIL),
+        trained_on=OPEN_WEBTEXT,
+        stated=Stated(82_000_000, DISTIL),
+        parent="gpt2",
+        descent=Fact("Half of its layers, trained by Hugging Face to imitate the whole.", DISTIL),
+    ),
 )

@@ -9,10 +9,12 @@ from dataclasses import replace
 from cutaway.core.config import Config, Head
 from cutaway.errors import ConfigError
 from cutaway.families.bert import BODY, UNUSED, with_pooler
-from cutaway.families.family import Dialect, Family, Published, Quirk, Settings, Shapes
+from cutaway.families.family import Dialect, Fact, Family, Published, Quirk, Settings, Shapes, Stated
+from cutaway.families.gpt2 import DISTIL, OPEN_WEBTEXT, STAGED
 from cutaway.families.keys import Keys, rows
 from cutaway.weights.names import Rule, Unused, layer
 
+PAPER = "https://arxiv.org/abs/1907.11692"
 FAIRSEQ = "https://github.com/facebookresearch/fairseq/tree/main/examples/roberta"
 TRANSFORMERS = "https://github.com/huggingface/transformers/blob/main/src/transformers/models/roberta/modeling_roberta.py"
 DETECTOR = "https://github.com/openai/gpt-2-output-dataset/tree/master/detector"
@@ -148,6 +150,9 @@ ROBERTA = Family(
         )
     },
     tokenizers=("roberta",),
+    released=Fact("2019-07-26", PAPER),
+    parent="bert",
+    descent=Fact("BERT trained longer on ten times the text, without the sentence-pair task, in GPT-2's vocabulary of bytes.", PAPER),
     quirks=(
         Quirk(
             "Its 514 rows of positions are for 512 tokens: the first token's position is 2, the padding token's id plus one.", TRANSFORMERS
@@ -158,13 +163,8 @@ ROBERTA = Family(
         Quirk("Files may hold a pooler that no masked-word head reads.", TRANSFORMERS),
         Quirk('"gelu" is the erf form, in the blocks and in the head.', TRANSFORMERS),
     ),
-    sources=("https://arxiv.org/abs/1907.11692", FAIRSEQ),
+    sources=(PAPER, FAIRSEQ),
 )
-
-
-def _published(name: str, repo: str, config: Config, *quirks: Quirk, alias: str = "", labels: tuple[str, ...] = ()) -> Published:
-    aliases = (alias,) if alias else ()
-    return Published(name=name, family=ROBERTA, repo=repo, config=config, aliases=aliases, labels=labels, quirks=quirks)
 
 
 BASE = Config(
@@ -185,21 +185,59 @@ BASE = Config(
 )
 LARGE = BASE.with_(width=1024, layers=24, heads=16, mlp_width=4096)
 
+TEXTS = Fact(
+    "More than 160 GB of English: BooksCorpus and Wikipedia (16 GB), CC-News (76 GB), OpenWebText (38 GB) and Stories (31 GB).", PAPER
+)
 MACHINE_OR_HUMAN = ("Fake", "Real")
 DETECTS = Quirk("Class 0 is machine-made and class 1 is human.", DETECTOR)
-DISTILLED = Quirk(
-    "Half of RoBERTa's layers, trained by Hugging Face to imitate the whole.", "https://huggingface.co/distilbert/distilroberta-base"
-)
+
+
+def _detector(teacher: str, config: Config) -> Published:
+    return Published(
+        name=f"{teacher}-openai-detector",
+        family=ROBERTA,
+        repo=f"openai-community/{teacher}-openai-detector",
+        config=config.with_(head="classify", classes=len(MACHINE_OR_HUMAN)),
+        labels=MACHINE_OR_HUMAN,
+        quirks=(DETECTS,),
+        released=Fact("2019-11-05", STAGED[1]),
+        trained_on=Fact("What GPT-2 of 1.5 billion parameters wrote, sampled in two ways, against WebText.", DETECTOR),
+        parent=teacher,
+        descent=Fact("Trained further by OpenAI to tell GPT-2's texts from people's.", DETECTOR),
+    )
+
 
 PUBLISHED = (
-    _published("roberta-base", "FacebookAI/roberta-base", BASE, alias="roberta"),
-    _published("roberta-large", "FacebookAI/roberta-large", LARGE),
-    _published("distilroberta-base", "distilbert/distilroberta-base", BASE.with_(layers=6), DISTILLED),
-    *(
-        _published(f"{name}-openai-detector", f"openai-community/{name}-openai-detector", config, DETECTS, labels=MACHINE_OR_HUMAN)
-        for name, config in (
-            ("roberta-base", BASE.with_(head="classify", classes=2)),
-            ("roberta-large", LARGE.with_(head="classify", classes=2)),
-        )
+    Published(
+        name="roberta-base",
+        aliases=("roberta",),
+        family=ROBERTA,
+        repo="FacebookAI/roberta-base",
+        config=BASE,
+        released=ROBERTA.released,
+        trained_on=TEXTS,
+        stated=Stated(125_000_000, FAIRSEQ),
     ),
+    Published(
+        name="roberta-large",
+        family=ROBERTA,
+        repo="FacebookAI/roberta-large",
+        config=LARGE,
+        released=ROBERTA.released,
+        trained_on=TEXTS,
+        stated=Stated(355_000_000, FAIRSEQ),
+    ),
+    Published(
+        name="distilroberta-base",
+        family=ROBERTA,
+        repo="distilbert/distilroberta-base",
+        config=BASE.with_(layers=6),
+        released=Fact("2019-10-23", DISTIL),
+        trained_on=OPEN_WEBTEXT,
+        stated=Stated(82_000_000, DISTIL),
+        parent="roberta-base",
+        descent=Fact("Half of its layers, trained by Hugging Face to imitate the whole.", DISTIL),
+    ),
+    _detector("roberta-base", BASE),
+    _detector("roberta-large", LARGE),
 )
