@@ -47,14 +47,14 @@ def test_tokens_of_several_folders_without_weights(run: Run, gpt2: Path, roberta
     bare.mkdir()
     for name in ("vocab.json", "merges.txt"):
         (bare / name).write_bytes((gpt2 / name).read_bytes())
-    done = run("tokens", "The trophy é", "--model", f"{bare},{roberta}", "--json", "--steps")
+    done = run("tokens", "The trophy é", "--model", f"{bare},{roberta}", "--json", "--steps", "trophy")
     one, other = json.loads(done.stdout)["tokenizers"]
     assert [piece["text"] for piece in one["pieces"]][:2] == ["The", " trophy"]
     assert other["pieces"][0] == {"id": 0, "text": "<s>", "bytes": list(b"<s>"), "span": [0, 0], "token": "<s>"}
     assert b"".join(bytes(piece["bytes"]) for piece in one["pieces"]).decode() == "The trophy é"
-    assert one["steps"][0]["pair"] is None
-    shown = run("tokens", "The trophy é", "--model", f"{bare},{roberta}", "--steps").stdout
-    for part in ("The|␣trophy|␣", "Ġtrophy", "added by the format", "merge 0", "3–10"):
+    assert one["steps"][0]["steps"][0]["pair"] is None
+    shown = run("tokens", "The trophy é", "--model", f"{bare},{roberta}", "--steps", "trophy").stdout
+    for part in ("The|␣trophy|␣", "Ġtrophy", "added by the format", ", merge ", "3–10"):
         assert part in shown
 
 

@@ -1,0 +1,84 @@
+"""The data sets that experiments measure on, by name: where each comes from, its licence, and the sha256 of every file.
+
+Nothing is fetched. A set lies in a folder that CUTAWAY_DATA names; where it does not, what needs it is not measured here.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from cutaway.errors import TextError
+from cutaway.registry import no_such
+
+VARIABLE = "CUTAWAY_DATA"
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set. `files` are names within `folder`, each with its sha256."""
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    folder: str
+    files: Mapping[str, str]
+
+
+UDHR = Data(
+    name="udhr",
+    title="The Universal Declaration of Human Rights in 17 texts",
+    source="https://github.com/nltk/nltk_data/blob/5db857e6f7df/packages/corpora/udhr2.zip",
+    licence="public domain",
+    folder="multilingual/udhr",
+    files={
+        "arb.txt": "19bde677877abd10877503e07871fe4a9d3eacd4e5f5f2d10067cdddc6fdcf19",
+        "cmn_hans.txt": "1f4af56becaed374f4e0e14c91e095213710471c8ac64f1d60369583fe9a3f84",
+        "cmn_hant.txt": "b309bfe9d928f6fcf2a79a288d90628df7393d44351756e0cd3689dc1be471f5",
+        "deu.txt": "a3a5e4df6b755cb7b326341da3f255c2d6bfa5feabe13962479d7870c0ac9ba6",
+        "ell_monotonic.txt": "1c85f1649bc45501ef1cb047e0d69618c0dfb40193462f193e87e6962752acf1",
+        "eng.txt": "bbb18530dd8470980acb01971a0c5ca3c4dd3b69ba50c9922929211732d08888",
+        "fin.txt": "f1e853df0c299fe2ab46aac144bf5c6a6119bf44965f7deb2f204e8e64ab93cf",
+        "fra.txt": "5857e4eacde2c0731a8e82412913f4c2f7bf2c1c6b7c7f8418dce0e1907a3442",
+        "hin.txt": "e006b6e34844b7baa064ae7cbf4bcf998b4424e5ddb82506e38addcadb9f1926",
+        "jpn.txt": "a657b3e98f6a66c2b30400f6e4f67895425088790c03b2af01cd03303d1e1410",
+        "kor.txt": "62394523122783cdb84700abf78f4aad0fcab2e4a8e13ad7e399ff3f5f5f50f7",
+        "pol.txt": "5a79d8b5a1e5efb92a5c9484f975adbbc0a827d9d7eca9818912cfa096b2e329",
+        "por_BR.txt": "88630f1b66cde115865775508f8644ffe1471af47fad46a4e1f4211d6e3405b9",
+        "por_PT.txt": "7b0471b50068dd8d5d04beafc5cc628bbdca9ec066c4af1e9abc8f424335d8af",
+        "rus.txt": "acd4ee5b872cce6e522d94bd5bdd5faa6dcc9986207310df5f5a3bad89f4c6cd",
+        "spa.txt": "1bf73f972d21be83c87a61e61b05456b7b77b51d3459813809697d9b0ca09e4c",
+        "tur.txt": "52647ca86977e1a0e2af8050e9a8e40dc2966d535e8d3de133f00fca8d2d0974",
+    },
+)
+KNOWN = {data.name: data for data in (UDHR,)}
+
+
+def find(name: str, root: Path | None = None) -> list[Path]:
+    """The files of a data set, below `root` or the folder that CUTAWAY_DATA names.
+
+    Raises ModelError for a name that is not known; TextError for a set that is not here, or a file that is not what was published.
+    """
+    if name not in KNOWN:
+        raise no_such("data set", name, list(KNOWN))
+    data = KNOWN[name]
+    if root is None and not os.environ.get(VARIABLE):
+        raise _absent(data, f"{VARIABLE} is not set")
+    folder = (root or Path(os.environ[VARIABLE])) / data.folder
+    paths = [folder / file for file in data.files]
+    for path in paths:
+        if not path.is_file():
+            raise _absent(data, f"there is no file {path}")
+        if sha256(path.read_bytes()).hexdigest() != data.files[path.name]:
+            raise TextError(f"{path} is not the file that was published", expected=f"sha256 {data.files[path.name]}", then=_get(data))
+    return paths
+
+
+def _absent(data: Data, why: str) -> TextError:
+    return TextError(f"The data set {data.name} is not here: {why}", expected=data.title, then=_get(data))
+
+
+def _get(data: Data) -> str:
+    return f"unpack {data.source} so that its files are {data.folder}/{next(iter(data.files))} … below a folder, and set {VARIABLE} to it"
