@@ -58,7 +58,7 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "holds no weights"),
     "no tokenizer": (lambda folder: (folder / "vocab.json").unlink(), "merges.txt without vocab.json"),
     "cut": (lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-100]), "cut short"),
-    "pickle": (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "is a pickle"),
+    "pickle": (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "a whole PyTorch file"),
 }
 
 
