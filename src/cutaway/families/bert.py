@@ -4,6 +4,7 @@ Its tokenizer is not here, nor the sentence-pair task.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from cutaway.core.config import Config, Head
 from cutaway.families.family import Dialect, Fact, Family, Quirk, Settings, Shapes
@@ -25,9 +26,16 @@ def with_pooler(head: Head, shapes: Shapes) -> Head:
 def config_from(hf_config: Settings, shapes: Shapes) -> Config:
     """Raises ConfigError for a key that is missing, contradictory, unknown, or means a computation that is not made here."""
     keys = Keys(hf_config)
-    config = Config(
+    head, activation = with_pooler(keys.head(HEADS), shapes), keys.choice("hidden_act", {"gelu": "gelu_erf"})
+    config = encoder(keys, context=keys.whole("max_position_embeddings"), activation=activation, head=head)
+    keys.done()
+    return config
+
+
+def encoder(keys: Keys, **own: Any) -> Config:
+    """What config.json says in the same words of BERT and of RoBERTa; `own` is what it does not."""
+    return Config(
         vocab_size=keys.whole("vocab_size"),
-        context=keys.whole("max_position_embeddings"),
         width=keys.whole("hidden_size"),
         layers=keys.whole("num_hidden_layers"),
         heads=keys.whole("num_attention_heads"),
@@ -36,14 +44,11 @@ def config_from(hf_config: Settings, shapes: Shapes) -> Config:
         norm_first=False,
         final_norm=False,
         embed_norm=True,
-        activation=keys.choice("hidden_act", {"gelu": "gelu_erf"}),
         segments=keys.whole("type_vocab_size"),
         norm_eps=keys.small("layer_norm_eps"),
-        head=with_pooler(keys.head(HEADS), shapes),
         tied=keys.yes("tie_word_embeddings", default=True),
+        **own,
     )
-    keys.done()
-    return config
 
 
 def rules(config: Config) -> tuple[Rule, ...]:

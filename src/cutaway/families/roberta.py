@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cutaway.core.config import Config, Head
 from cutaway.errors import ConfigError
-from cutaway.families.bert import BODY, UNUSED, with_pooler
+from cutaway.families.bert import BODY, UNUSED, encoder, with_pooler
 from cutaway.families.family import Dialect, Fact, Family, Published, Quirk, Settings, Shapes, Stated
 from cutaway.families.gpt2 import DISTIL, OPEN_WEBTEXT, STAGED
 from cutaway.families.keys import Keys, rows
@@ -30,23 +30,13 @@ def config_from(hf_config: Settings, shapes: Shapes) -> Config:
     places, offset = keys.whole("max_position_embeddings"), keys.whole("pad_token_id", least=0) + 1
     if places <= offset:
         raise ConfigError(f"max_position_embeddings is {places}, and pad_token_id {offset - 1} leaves no row for a token")
-    config = Config(
-        vocab_size=keys.whole("vocab_size"),
+    activations = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+    config = encoder(
+        keys,
         context=places - offset,
-        width=keys.whole("hidden_size"),
-        layers=keys.whole("num_hidden_layers"),
-        heads=keys.whole("num_attention_heads"),
-        mlp_width=keys.whole("intermediate_size"),
-        causal=False,
-        norm_first=False,
-        final_norm=False,
-        embed_norm=True,
-        activation=keys.choice("hidden_act", {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}),
+        activation=keys.choice("hidden_act", activations),
         position_offset=offset,
-        segments=keys.whole("type_vocab_size"),
-        norm_eps=keys.small("layer_norm_eps"),
         head=head,
-        tied=keys.yes("tie_word_embeddings", default=True),
         classes=len(keys.labels()) if head == "classify" else 0,
     )
     keys.done()
