@@ -10,6 +10,7 @@ import textwrap
 import time
 import tracemalloc
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from cutaway.errors import WeightsError
 from cutaway.weights.files import weight_files
 from cutaway.weights.header import read_header
 from cutaway.weights.safetensors import INDEX, open_safetensors, save_safetensors
+from tests.weights.damage import SEEDS, damaged
 
 
 @pytest.fixture
@@ -155,6 +157,25 @@ class TestCorrupt:
         good.write_bytes(good.read_bytes()[:cut])
         refused(good)
 
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_damage_is_refused_or_is_in_the_data_it_touched(self, good, tensors, seed):
+        """There are no checksums. A header may still be one: then names, dtypes or shapes are its own, and each tensor the bytes there."""
+        whole = good.read_bytes()
+        data = 8 + int.from_bytes(whole[:8], "little")
+        good.write_bytes(bad := damaged(whole, Random(seed)))
+        began = time.process_time()
+        try:
+            opened = open_safetensors(good)
+            read = dict(opened)
+        except WeightsError as error:
+            assert good.name in str(error)
+        else:
+            assert len(bad) == len(whole)
+            if bad[:data] == whole[:data]:
+                assert {name: (t.dtype, t.shape) for name, t in read.items()} == {name: (t.dtype, t.shape) for name, t in tensors.items()}
+            assert b"".join(raw_bytes(read[name]) for name in sorted(read, key=lambda name: opened._places[name][1].begin)) == bad[data:]
+        assert time.process_time() - began < 1
+
     def test_reading_a_header_reads_no_tensor(self, tmp_path):
         with (path := tmp_path / "big.safetensors").open("wb") as file:
             raw = json.dumps({"a": {"dtype": "U8", "shape": [10**9], "data_offsets": [0, 10**9]}}).encode()
@@ -165,6 +186,10 @@ class TestCorrupt:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 1_000_000
+
+
+def raw_bytes(tensor):
+    return bytes(tensor.contiguous().flatten().view(torch.uint8).tolist()) if tensor.numel() else b""
 
 
 class TestShards:
