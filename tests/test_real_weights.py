@@ -46,6 +46,10 @@ def test_smollm2_is_transformers_on_the_same_dequantized_weights(smol: Model, th
         assert torch.equal(smol.logits(ids)[0].argmax(-1), expected[0].argmax(-1))
 
 
+def test_smollm2_says_that_it_was_quantized(smol: Model) -> None:
+    assert smol.next_token("The").notes == ("Quantized tensors were unpacked to float32: 210 of Q4_1, 1 of Q8_0.",)
+
+
 def test_smollm2_knows_the_capital_of_france(smol: Model) -> None:
     assert sum(parameters(smol.config).values()) == 134_515_008 == sum(p.numel() for p in smol.transformer.parameters())
     assert smol.next_token("The capital of France is").candidates[0].text == " Paris"

@@ -76,7 +76,7 @@ def _from_disk(name: str, path: Path, notes: tuple[str, ...], given: Tokenizer |
     config = dialect.config_from(said_of_it, source.shapes)
     transformer, said = _build(dialect, config, source, str(path), dtype, device)
     card = read_json(folder / "card.json") if (folder / "card.json").is_file() else {}
-    origin = Origin(name, family.name, source.paths, card if card.get("nano") is True else {}, notes + chosen + said)
+    origin = Origin(name, family.name, source.paths, card if card.get("nano") is True else {}, notes + chosen + source.notes + said)
     tokenizer = given and _fitting(given, config, "the folder given")
     return Model(transformer, lambda: tokenizer or _own_tokenizer(path, family, config), origin)
 

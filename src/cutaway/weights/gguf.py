@@ -4,6 +4,7 @@ A tensor is unpacked when it is asked for. Not here: what the names mean, or the
 in `families`.
 """
 
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -32,6 +33,10 @@ class GGUF(Source):
         self.settings = header.metadata
         self.places = header.tensors
         self.shapes = {name: place.shape for name, place in header.tensors.items()}
+        packed = Counter(place.kind for place in header.tensors.values() if place.kind not in PLAIN)
+        if packed:
+            listed = ", ".join(f"{count} of {kind}" for kind, count in packed.most_common())
+            self.notes = (f"Quantized tensors were unpacked to float32: {listed}.",)
         # A private mapping: writing to a tensor would change the pages in memory, never the file.
         self._bytes = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
 

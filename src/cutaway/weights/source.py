@@ -20,12 +20,14 @@ class Source(Mapping[str, Tensor], ABC):
     paths: the files that hold the tensors.
     shapes: of each tensor, checked against the files' sizes before any of it was read.
     settings: what the files themselves say of the model, such as its number of heads; {} where they say nothing.
+    notes: what a reader of the model's numbers has to know of how the tensors were made, each a sentence.
     """
 
     dialect: str
     paths: tuple[Path, ...]
     shapes: Mapping[str, Shape]
     settings: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def __getitem__(self, name: str) -> Tensor: ...
