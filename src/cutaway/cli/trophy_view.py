@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cutaway.lab.e03_trophy import Reading, Trophy
+from cutaway.lab.e03_trophy import Head, Reading, Trophy
 from cutaway.render import deciding, facts, facts_of, number, visible
 
 FIRST, SECOND, ASKS = "bold cyan", "bold yellow", "bold reverse"
+MOST_ROWS = 24  # of the table of heads
 
 
 def show(screen: Console, result: Trophy, said: Collection[str] = ()) -> None:
@@ -39,7 +40,11 @@ def show_reading(screen: Console, reading: Reading, result: Trophy) -> None:
     for side, style in enumerate((FIRST, SECOND)):
         screen.print(tokens(reading, side, style))
     screen.print(f"{result.query!r} is token {reading.query_position}; the sentences part at token {reading.first_difference}.")
-    screen.print(heads(reading, result.watch))
+    chosen = shown(reading)
+    screen.print(heads(chosen, result.watch))
+    if len(chosen) < len(reading.heads):
+        which = "that differ most" if reading.max_abs_diff else "that look most at the watched words"
+        screen.print(f"Of {len(reading.heads)} heads these are the {len(chosen)} {which}; --json has all.", style="dim")
     exact = "0, bit for bit" if reading.max_abs_diff == 0 else number(reading.max_abs_diff)
     screen.print(f"Largest difference of the attention of {result.query!r}, over {len(reading.heads)} heads: {exact}", style="bold")
     controls = reading.controls
@@ -64,7 +69,15 @@ def tokens(reading: Reading, side: int, style: str) -> Text:
     return line
 
 
-def heads(reading: Reading, watch: tuple[str, str]) -> Table:
+def shown(reading: Reading) -> list[Head]:
+    """The heads that fit on a screen: those that say most, in their order."""
+    if len(reading.heads) <= MOST_ROWS:
+        return list(reading.heads)
+    most = sorted(reading.heads, key=lambda head: (-head.max_abs_diff, -sum(map(sum, head.to.values()))))[:MOST_ROWS]
+    return [head for head in reading.heads if head in most]
+
+
+def heads(chosen: list[Head], watch: tuple[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name in ("layer", "head"):
         table.add_column(name, justify="right")
@@ -72,7 +85,7 @@ def heads(reading: Reading, watch: tuple[str, str]) -> Table:
         for name in ("first", "second", "diff.", "neutral"):
             table.add_column(f"{word if name == 'first' else ''}\n{name}", justify="right", min_width=8, overflow="fold")
     table.add_column("largest\ndiff.", justify="right")
-    for head in reading.heads:
+    for head in chosen:
         row = [str(head.layer), str(head.head)]
         for word in watch:
             a, b = head.to[word]
