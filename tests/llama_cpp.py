@@ -39,6 +39,8 @@ import json, sys, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.n_parallel, params.warmup, params.verbosity = sys.argv[1], 512, 1, False, 0
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32  # by default keys and values are kept in float16
+params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
 server = xllamacpp.Server(params)
 for prompt in json.loads(sys.argv[2]):
     asked = {"prompt": prompt, "n_predict": 32, "temperature": 0.0, "n_probs": 5, "cache_prompt": False}
