@@ -267,3 +267,29 @@ def test_no_config_is_an_error_where_the_format_has_none(tmp_path: Path) -> None
     (tmp_path / "config.json").unlink()
     with pytest.raises(ModelError, match=r"no config\.json"):
         cutaway.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    ((b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer.*git lfs pull"), (b"<!doctype html>", "is a web page")),
+)
+@pytest.mark.parametrize("name", ("model.safetensors", "pytorch_model.bin", "x.gguf"))
+def test_what_is_no_weights_file_is_called_what_it_is(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(WeightsError, match=said):
+        cutaway.load(str(tmp_path))
+
+
+def test_a_tokenizer_that_lacks_most_of_the_models_ids_is_refused(tmp_path: Path) -> None:
+    from tests.conftest import tokenizer_folder
+
+    as_safetensors(oracle("gpt2", vocab_size=5000), tmp_path)
+    with pytest.raises(TokenizerError, match="ids and the model 5000"):
+        cutaway.load(str(tmp_path), tokenizer=tokenizer_folder("gpt2"))
+
+
+def test_a_configuration_nested_without_end_is_refused(tmp_path: Path) -> None:
+    as_safetensors(oracle("gpt2"), tmp_path)
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        cutaway.load(str(tmp_path))

@@ -44,7 +44,7 @@ def test_more_ids_than_rows_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", ("roberta", "classifier"))
 def test_no_next_token_without_such_a_head(kind: str) -> None:
-    with pytest.raises(cutaway.CutawayError, match="no next-token head.*nano-gpt2"):
+    with pytest.raises(cutaway.CutawayError, match="no language-model head.*nano-gpt2"):
         worded(kind).next_token(TEXT)
 
 

@@ -26,6 +26,7 @@ from cutaway.weights.load import assign
 from cutaway.weights.opening import open_weights
 from cutaway.weights.source import Held, Source
 
+PADDING = 1024  # rows of a token table that may have no token, or one in twenty if that is more
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -127,6 +128,7 @@ def _check_size(config: Config, source: Source, name: str) -> None:
         raise WeightsError(
             f"config.json asks for {config.layers:,} layers and {asked:,} parameters, and {name} holds {held:,} numbers",
             expected="a configuration of these weights",
+            then="if this is one shard of several, give the folder",
         )
 
 
@@ -137,7 +139,13 @@ def _own_tokenizer(path: Path, family: Family, config: Config) -> Tokenizer | No
 
 
 def _fitting(tokenizer: Tokenizer, config: Config, source: object) -> Tokenizer:
-    """The tokenizer, if it has no id that the model lacks."""
+    """The tokenizer, if it has no id that the model lacks, and lacks few of the model's: tables are often padded to a round size."""
+    if config.vocab_size - tokenizer.vocab_size > max(PADDING, config.vocab_size // 20):
+        raise TokenizerError(
+            f"The tokenizer in {source} has {tokenizer.vocab_size} ids and the model {config.vocab_size}, most of which would have no text",
+            expected="the model's own tokenizer",
+            then="put its files beside the weights, or give them as tokenizer=FOLDER (on the command line --tokenizer)",
+        )
     if tokenizer.vocab_size > config.vocab_size:
         raise TokenizerError(
             f"The tokenizer in {source} has {tokenizer.vocab_size} ids and the model {config.vocab_size}",

@@ -189,7 +189,7 @@ class Model:
 
 
 # What a head is called, and a model that has one.
-HEADS = {"lm": ("next-token head", "nano-gpt2"), "mlm": ("masked-word head", "nano-roberta")}
+HEADS = {"lm": ("language-model head", "nano-gpt2"), "mlm": ("masked-word head", "nano-roberta")}
 
 
 def pad(rows: Sequence[Sequence[int]], width: int = 0) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ class NextToken:
 
 
 def next_token(model: Model, text: str, k: int = 10) -> NextToken:
-    """The k likeliest next tokens. Raises ModelError for a model without a next-token head, TextError for k below 1."""
+    """The k likeliest next tokens. Raises ModelError for a model without a language-model head, TextError for k below 1."""
     model.require_head("lm", "next")
     ids, lengths, pieces = model.batch([text])
     candidates = likeliest(model, model.logits(ids, lengths)[0, -1], k)

@@ -36,7 +36,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """A file with one JSON object. Raises ConfigError."""
     try:
         found = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", expected="a JSON object") from None
     if not isinstance(found, dict):
         raise ConfigError(f"{path} holds a {type(found).__name__}", expected="a JSON object")

@@ -49,7 +49,7 @@ def test_model_names(run: Run, gpt2: Path, roberta: Path) -> None:
     assert "did you mean roberta-base?" in refused(run, "tokens", "hi", "--model", "robert-base")
     assert "no file or folder" in refused(run, "next", "hi", "--model", "./nowhere")
     assert "nano-gpt2 is shipped" in refused(run, "next", "hi", "--model", "gpt2-xl", "--offline", env={"HF_HUB_CACHE": "nowhere"})
-    assert "no next-token head" in refused(run, "next", "hi", "--model", roberta)
+    assert "no language-model head" in refused(run, "next", "hi", "--model", roberta)
     assert "did you mean float32?" in refused(run, "next", "hi", "--model", gpt2, "--dtype", "float23")
 
 

@@ -277,3 +277,9 @@ def test_refused(run: Run, gpt2: Path, parallel: Path, case: str) -> None:
 
 def test_the_data_set_that_is_not_here(run: Run, gpt2: Path) -> None:
     assert "CUTAWAY_DATA is not set" in refused(run, "tokens", "--cost", "--model", gpt2, env={"CUTAWAY_DATA": ""})
+
+
+def test_a_long_word_can_be_followed(run: Run) -> None:
+    """Its row of letters is wider than the column that explains the merges."""
+    word = "antidisestablishmentarianism"
+    assert word[:4] in run("tokens", word, "--model", "nano-gpt2", "--steps", word).stdout

@@ -57,7 +57,7 @@ def show(result: "NextToken") -> None:
 def table_of(candidates: Sequence["Candidate"]) -> "Table":
     from rich.table import Table
 
-    from cutaway.render import visible
+    from cutaway.render import number, visible
 
     table = Table(box=None, pad_edge=False)
     table.add_column("token", style="bold", no_wrap=True)
@@ -66,5 +66,5 @@ def table_of(candidates: Sequence["Candidate"]) -> "Table":
     table.add_column("", width=BAR, no_wrap=True)
     for one in candidates:
         bar = "█" * round(BAR * one.probability)
-        table.add_row(visible(one.text), str(one.id), f"{one.probability:.4f}", f"{one.logit:.3f}", bar)
+        table.add_row(visible(one.text), str(one.id), number(one.probability), f"{one.logit:.3f}", bar)
     return table

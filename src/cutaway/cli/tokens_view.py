@@ -107,7 +107,7 @@ def show_steps(screen: "Console", word: "WordSteps", *, alone: bool) -> None:
         pieces = " ".join(map(visible, step.pieces))
         line = Text(f"  {pieces}")
         if step.pair is not None:
-            line.append(f"{'':{min(width, 50) - len(pieces)}}   {' + '.join(map(visible, step.pair))}, merge {step.rank:,}", "dim")
+            line.append(f"{' ' * (min(width, 50) - len(pieces))}   {' + '.join(map(visible, step.pair))}, merge {step.rank:,}", "dim")
         screen.print(line)
     screen.print()
 

@@ -179,7 +179,7 @@ def notes_of(model: Model, texts: Sequence[str], watch: Sequence[str], shapes: s
         if (pieces := len(find_word(texts[0], model.pieces(texts[0]), word))) > 1:
             said.append(f"{word!r} is {pieces} pieces; attention to it is their sum.")
     if model.config.head != "lm" and model.config.causal:
-        said.append("This model has no next-token head, so there are no log-probabilities.")
+        said.append("This model has no language-model head, so there are no log-probabilities.")
     elif model.config.causal and not measured:
         said.append("The sentences have unequal lengths, so later positions do not pair up and were not swapped.")
     return tuple(said)
@@ -250,16 +250,17 @@ def where(reading: Reading, query: str, watch: tuple[str, str]) -> Iterator[str]
     )
     strongest = max(reading.later, key=lambda later: float(later["effect"]))
     found = [later for later in reading.later if later["found_out"]]
+    if not one > 0 > other:
+        yield f"{who}: it does not mean {first} in the first sentence and {second} in the second, so no position is said to know."
+        return
     if strongest["threshold"] is None:
         yield (
-            f"{who}: swapping one later position for the twin's moves this most at {named(strongest, reading)}; "
+            f"{who}: swapping one later position for the twin's moves this most towards {second} at {named(strongest, reading)}; "
             "it differs there, and there is no test set of neutral swaps to hold that against."
         )
         return
     bound = f"{strongest['threshold']:.2f} nats, which 95 % of {reading.neutral_swaps} neutral swaps stay below"
-    if not one > 0 > other:
-        yield f"{who}: it does not mean {first} in the first sentence and {second} in the second, so no position is said to know."
-    elif found:
+    if found:
         places = ", ".join(named(later, reading) for later in found)
         yield f"{who} finds out after {query!r}: swapping the twin's column moves this towards {second} by more than {bound}, at {places}."
     else:

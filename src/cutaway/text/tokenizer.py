@@ -69,7 +69,10 @@ def fitting(tokenizer: Tokenizer, kinds: Collection[str], source: object) -> Tok
 
 
 def _open(folder: Path, kinds: Collection[str], splitter: Splitter) -> Tokenizer:
-    has = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    try:
+        has = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    except OSError as error:
+        raise TokenizerError(f"{folder} cannot be read: {error.strerror}", expected="a folder that may be looked into") from None
     pair = next((pair for pair in PAIRS if has.issuperset(pair)), None)
     if pair == PAIRS[2] and ("roberta" in kinds or "dict.txt" in has):
         if "dict.txt" not in has:

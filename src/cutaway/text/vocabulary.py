@@ -71,7 +71,7 @@ def read_text(path: Path) -> str:
 def read_json(path: Path) -> dict[str, object]:
     try:
         table = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise TokenizerError(f"{path} is not JSON: {error}", expected="a whole file; this one may have been cut short") from error
     if not isinstance(table, dict):
         raise TokenizerError(f"{path} holds a {type(table).__name__}", expected="a JSON object")

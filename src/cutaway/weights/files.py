@@ -105,7 +105,10 @@ def weight_map(index: Path) -> dict[str, str]:
 
 
 def _candidates(folder: Path) -> Iterator[tuple[str, Path]]:
-    names = sorted(path.name for path in folder.iterdir())
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise WeightsError(f"{folder} cannot be read: {error.strerror}", expected="a folder that may be looked into") from None
     for format_, pattern in PREFERRED:
         for name in names:
             if fnmatchcase(name, pattern) and (folder / name).is_file():
