@@ -6,6 +6,7 @@ names and shapes are counted.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from cutaway.weights.files import find_weights
 from cutaway.weights.gguf_header import read_gguf
 from cutaway.weights.header import read_header
 from cutaway.weights.hub.download import readable
-from cutaway.weights.names import match, plain
+from cutaway.weights.names import find, plain, why_unused
 
 if TYPE_CHECKING:
     from altair import TopLevelMixin
@@ -271,20 +272,18 @@ def _folder(path: Path) -> Path:
 
 def check(config: Config, dialect: Dialect, shapes: Shapes) -> Check:
     """Count what the files hold, part by part, against what the configuration asks for."""
-    rules, asked = dialect.rules(config), parameters(config)
+    rules, asked = {rule.theirs: rule for rule in dialect.rules(config)}, parameters(config)
     held = dict.fromkeys(asked, 0)
     seen: set[str] = set()
     unknown, unused = [], {}
     for name, shape in shapes.items():
         short = plain(name)
-        hit = next((rule for rule in rules if match(rule.theirs, short) is not None), None)
-        why = next((u.why for u in dialect.unused if match(u.theirs, short) is not None and u.dims in (None, len(shape))), None)
-        if hit is not None:
-            ours = {our.replace("{n}", match(hit.theirs, short) or "") for our in hit.ours}
-            if not ours <= seen:
-                held[part_of(hit.ours[0])] += prod(shape)
-                seen |= ours
-        elif why:
+        if hit := find(short, rules):
+            ours, rule = hit
+            if not seen.issuperset(ours):
+                held[part_of(rule.ours[0])] += prod(shape)
+                seen.update(ours)
+        elif why := why_unused(short, dialect.unused, partial(len, shape)):
             unused[name] = why
         else:
             unknown.append(name)

@@ -1,4 +1,4 @@
-"""Linear layers, tables and norms, made without values or room for them: both come from a file, or from training.
+"""Linear layers and tables, and any parameter, made without values or room for them: both come from a file, or from training.
 
 So a large model is neither filled with random numbers first nor held twice. `transformer.hold` gives them their values.
 """

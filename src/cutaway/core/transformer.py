@@ -180,7 +180,7 @@ def hold(model: Transformer, parameters: Mapping[str, Tensor]) -> Transformer:
     """Make these tensors themselves the model's parameters; it is then ready to run, not to train.
 
     The caller names every parameter once; a tied output matrix may be left out. Raises RuntimeError otherwise. Not
-    load_state_dict, which takes ten times as long and would have the parameters require gradients.
+    load_state_dict, which takes longer and would have the parameters require gradients.
     """
     held = {name: p if isinstance(p, nn.Parameter) else nn.Parameter(p, requires_grad=False) for name, p in parameters.items()}
     if model.config.tied and model.config.head in ("lm", "mlm"):

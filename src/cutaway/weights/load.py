@@ -6,12 +6,13 @@ or filled in.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from cutaway.errors import WeightsError
-from cutaway.weights.names import Rule, Unused, generalized, match, plain
+from cutaway.weights.names import Rule, Unused, find, plain, why_unused
 
 Shape = tuple[int, ...]
 
@@ -38,11 +39,15 @@ def assign(
     """
     book = _Book(wanted, source)
     by_name = {rule.theirs: rule for rule in rules}
+
+    def dims(name: str) -> int:
+        return tensors[name].ndim
+
     for name in tensors:
         short = plain(name)
-        if (hit := _find(short, by_name)) and wanted.keys() >= {*hit[0]}:
+        if (hit := find(short, by_name)) and wanted.keys() >= {*hit[0]}:
             book.enter(name, tensors[name], *hit)
-        elif why := _why_unused(short, name, tensors, ignore):
+        elif why := why_unused(short, ignore, partial(dims, name)):
             book.unused[name] = why
         else:
             book.extra.append(name)
@@ -89,23 +94,6 @@ class _Book:
                 then="check that config.json and the weights belong together",
             )
         return Loaded(self.parameters, self.unused)
-
-
-def _why_unused(short: str, name: str, tensors: Mapping[str, Tensor], ignore: Sequence[Unused]) -> str | None:
-    for unused in ignore:
-        if match(unused.theirs, short) is not None and unused.dims in (None, unused.dims and tensors[name].ndim):
-            return unused.why
-    return None
-
-
-def _find(short: str, rules: Mapping[str, Rule]) -> tuple[tuple[str, ...], Rule] | None:
-    """Our names for a tensor, and the rule that says so."""
-    general, number = generalized(short)
-    if rule := rules.get(short):
-        return rule.ours, rule
-    if rule := rules.get(general):
-        return tuple(our.replace("{n}", number) for our in rule.ours), rule
-    return None
 
 
 def _their_shape(ours: Sequence[Shape], rule: Rule) -> Shape:

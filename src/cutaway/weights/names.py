@@ -4,6 +4,7 @@ Strings only. The tensors are moved by `load`.
 """
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -88,3 +89,21 @@ def generalized(name: str) -> tuple[str, str]:
     if found is None or (found[0][0] == "0" and found[0] != "0"):
         return name, ""
     return f"{name[: found.start()]}{{n}}{name[found.end() :]}", found[0]
+
+
+def find(short: str, rules: Mapping[str, Rule]) -> tuple[tuple[str, ...], Rule] | None:
+    """Our names for a tensor, and the rule that says so. `rules` are by their names, `short` is without wrappers."""
+    general, number = generalized(short)
+    if rule := rules.get(short):
+        return rule.ours, rule
+    if rule := rules.get(general):
+        return tuple(our.replace("{n}", number) for our in rule.ours), rule
+    return None
+
+
+def why_unused(short: str, ignore: Iterable[Unused], dims: Callable[[], int]) -> str | None:
+    """Why a tensor is not needed, None if nobody says so. `dims` is asked only where it matters."""
+    for unused in ignore:
+        if match(unused.theirs, short) is not None and (unused.dims is None or unused.dims == dims()):
+            return unused.why
+    return None

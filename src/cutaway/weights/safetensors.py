@@ -34,7 +34,7 @@ DTYPES = {
 class Safetensors(Source):
     """The tensors of one model, in one file or several.
 
-    Read here and not by the library, which takes eight times as long to hand out a tensor and checks no more than `header` did.
+    Read here and not by the library, which takes longer to hand out a tensor and checks no more than `header` did.
     """
 
     dialect = "transformers"
