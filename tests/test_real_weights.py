@@ -10,8 +10,8 @@ import transformers
 import cutaway
 from cutaway.errors import ModelError
 from cutaway.families.size import parameters
-from cutaway.lab.e03_trophy import trophy
 from cutaway.model import Model
+from cutaway.trophy import trophy
 from tests.gguf_of import write_gguf
 from tests.llama_cpp import PROMPTS, differences, llama_cpp, vocabulary_of
 

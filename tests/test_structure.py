@@ -34,6 +34,8 @@ BELOW = {
     "predict": {"model", "render", "sample"},
     "fill": {"model", "render", "sample"},
     "invariance": {"core", "model", "trace", "render"},
+    "finding_out": {"model", "trace", "worlds"},
+    "trophy": {"finding_out", "invariance", "model", "render", "text", "worlds"},
     "tokens": {"locate", "text", "render"},
     "catalog": {"charts", "core", "families", "render", "shipped", "weights"},
     "about": {"charts", "core", "families", "locate", "render", "settings", "shipped", "weights"},

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from cutaway.fill import Fill
     from cutaway.invariance import Invariance
-    from cutaway.lab.e03_trophy import Reading, Trophy
     from cutaway.predict import NextToken
     from cutaway.trace.record import Attention, Trace
+    from cutaway.trophy import Reading, Trophy
 
 MOST_CELLS = 24_000  # of one picture: beyond that a browser stalls, so a part is drawn and the rest is said
 MOST_TOKENS = 64  # columns of one picture

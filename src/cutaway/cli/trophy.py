@@ -12,8 +12,8 @@ from cutaway.cli.reading import repaired
 from cutaway.errors import TextError
 
 if TYPE_CHECKING:
-    from cutaway.lab.e03_trophy import Trophy
     from cutaway.model import Model
+    from cutaway.trophy import Trophy
 
 Words = str | None
 Causal = Annotated[str, typer.Option("--causal", metavar="NAME", help="The causal model. " + options.NAMED)]
@@ -59,7 +59,7 @@ def command(
     named = ((causal, causal_tokenizer), (bidirectional, bidirectional_tokenizer))
     one, other = (load(name, tokenizer=files, dtype=dtype, device=device, offline=offline) for name, files in named)
     with output.busy("reading both sentences with both models"):
-        from cutaway.lab.e03_trophy import trophy
+        from cutaway.trophy import trophy
 
         result = trophy(one, other, *sentences, query=repaired(query), occurrence=occurrence, watch=words)
     present(result, noted((one, other), result.sentences), json, out, html)
@@ -67,7 +67,7 @@ def command(
 
 def given(a: Words, b: Words, neutral: Words, watch: Words) -> tuple[tuple[str, str], tuple[str, str, str | None]]:
     """The watched words and the sentences; what was left out is the trophy's, but one's own sentences are never guessed about."""
-    from cutaway.lab import e03_trophy
+    from cutaway import trophy as standard
 
     own = a is not None or b is not None
     if own and watch is None:
@@ -75,11 +75,11 @@ def given(a: Words, b: Words, neutral: Words, watch: Words) -> tuple[tuple[str, 
             "The sentences are your own, and no words are watched",
             expected="--watch FIRST,SECOND: what the first sentence means by the query word, then what the second means",
         )
-    words = e03_trophy.WATCH if watch is None else tuple(word.strip() for word in repaired(watch).split(","))
+    words = standard.WATCH if watch is None else tuple(word.strip() for word in repaired(watch).split(","))
     if len(words) != 2 or not all(words) or words[0] == words[1]:
         raise TextError(f"--watch is {watch!r}", expected="two different words with a comma between them, trophy,suitcase for instance")
-    twin = e03_trophy.NEUTRAL if neutral is None and not own else neutral
-    first, second = (default if text is None else repaired(text) for text, default in ((a, e03_trophy.A), (b, e03_trophy.B)))
+    twin = standard.NEUTRAL if neutral is None and not own else neutral
+    first, second = (default if text is None else repaired(text) for text, default in ((a, standard.A), (b, standard.B)))
     return (words[0], words[1]), (first, second, None if twin is None else repaired(twin))
 
 

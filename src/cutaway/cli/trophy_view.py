@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cutaway.lab.e03_trophy import Head, Reading, Trophy
 from cutaway.render import deciding, facts, facts_of, number, visible
+from cutaway.trophy import Head, Reading, Trophy
 
 FIRST, SECOND, ASKS = "bold cyan", "bold yellow", "bold reverse"
 MOST_ROWS = 24  # of the table of heads

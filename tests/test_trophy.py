@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import cutaway
-from cutaway.lab.e03_finding_out import finding_out, log_odds, neutral_threshold, prompt
-from cutaway.lab.e03_trophy import NEUTRAL, WATCH, A, B, Trophy, trophy
+from cutaway.finding_out import finding_out, log_odds, neutral_threshold, prompt
 from cutaway.trace.columns import columns, go_on, read
+from cutaway.trophy import NEUTRAL, WATCH, A, B, Trophy, trophy
 from tests.conftest import worded
 
 

@@ -1,7 +1,7 @@
 """Chapter 3: is the attention of "it" the same in both sentences, when only a later word decides what "it" means?
 
 In a causal model it must be, bit for bit; in a bidirectional one it is not. "Differs" is not "knows": where the causal
-model finds out is measured apart (`e03_finding_out`).
+model finds out is measured apart (`finding_out`). This is one pair of sentences; the lab's `e03_trophy` measures sets of them.
 """
 
 import re
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from cutaway.errors import ModelError, TextError
+from cutaway.finding_out import finding_out
 from cutaway.invariance import invariance, parting, taps_of
-from cutaway.lab.e03_finding_out import finding_out
 from cutaway.model import Model
 from cutaway.text.spans import find_word, pieces_of
 from cutaway.worlds.twins import REVEAL
