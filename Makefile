@@ -21,6 +21,7 @@ test: .venv/tested
 weights: .venv/tested
 	$(BIN)/python tests/relatives.py
 	$(PIP) -e '.[llamacpp]' || echo "xllamacpp does not install here, so the comparison with llama.cpp is skipped"
+	$(PIP) -e '.[peers,ray]' || echo "transformer-lens or ray does not install here, so what needs them is skipped"
 
 test-all: weights test
 	$(BIN)/python -m pytest -m long

@@ -1,0 +1,146 @@
+"""An experiment: a function that measures, with a name, a chapter, a version and the kind of model that it needs.
+
+    @experiment("e03_lookup", chapter="03", version=1, question="…", needs=None, claims=(Claim(…),))
+    def lookup(run: Run, *, widths: tuple[int, ...] = (8, 64)) -> Iterator[Measurement]:
+        for d in widths:
+            yield run.mean("recall", run.units(f"d={d}", range(100), partial(recall, d)), at={"d": d})
+
+Its keyword arguments are its parameters, typed and with defaults. Its claims and charts stand beside it. What it measured
+becomes a record elsewhere: an experiment writes nothing.
+"""
+
+import inspect
+import json
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from cutaway.errors import ModelError
+from cutaway.lab.claims import Claim, Needs
+from cutaway.lab.measurement import Measurement, Value
+from cutaway.lab.statistics import bootstrap, share_interval
+
+if TYPE_CHECKING:
+    from cutaway.charts import Chart
+    from cutaway.lab.record import Record
+    from cutaway.model import Model
+
+T = TypeVar("T")
+Function = Callable[..., Iterable[Measurement]]
+Charts = Callable[[Sequence["Record"]], Mapping[str, "Chart"]]  # by title, of the records of all models
+
+
+@dataclass
+class Run:
+    """One run of an experiment: what it is given, where it reports, and how its numbers become measurements.
+
+    `done` holds the results of units of work that an earlier, stopped run finished; the lab keeps it in the ledger.
+    """
+
+    _model: "Model | None" = None
+    seed: int = 1
+    level: float = 0.95  # confidence of every interval
+    data: Path | None = None  # where the data sets lie; see `cutaway.lab.data`
+    trained: Path | None = None  # where models that experiments train are kept
+    progress: Callable[[str, int, int], None] = lambda what, done, of: None
+    done: MutableMapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def model(self) -> "Model":
+        if self._model is None:
+            raise ModelError("This experiment was started without a model", then="give one: --model NAME")
+        return self._model
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Random numbers for one purpose: those for another do not move them."""
+        return np.random.default_rng([self.seed, zlib.crc32(purpose.encode())])
+
+    def units(self, label: str, items: Sequence[T], measure: Callable[[T], Any]) -> list[Any]:
+        """`measure` each item, from where a stopped run left off. What it returns must be JSON, and comes back as such."""
+        found = []
+        for place, item in enumerate(items):
+            self.progress(label, place, len(items))
+            key = f"{label}/{place}"
+            if key not in self.done:
+                self.done[key] = json.loads(json.dumps(measure(item)))  # a resumed run gets just what this one gets
+            found.append(self.done[key])
+        self.progress(label, len(items), len(items))
+        return found
+
+    def exact(self, name: str, value: Value, unit: str = "", *, at: Mapping[str, Any] | None = None, n: int | None = None) -> Measurement:
+        """An integer, an equality inside this run, or a number that only describes: claimed exactly or not at all."""
+        return Measurement(name, value, unit, "exact", n=n, at=at or {})
+
+    def share(self, name: str, k: float, n: int, *, at: Mapping[str, Any] | None = None) -> Measurement:
+        """k of n, with a score interval."""
+        return Measurement(name, k / n, "share", "statistic", share_interval(k, n, self.level), self.level, n, at or {})
+
+    def mean(
+        self,
+        name: str,
+        values: Sequence[float],
+        unit: str = "",
+        *,
+        groups: Sequence[Hashable] | None = None,
+        at: Mapping[str, Any] | None = None,
+    ) -> Measurement:
+        """A mean with a bootstrap interval, resampled by group if groups are given; n counts the values."""
+        where = at or {}
+        interval = bootstrap(values, self.level, self.rng(f"bootstrap {name} {where}"), groups)
+        return Measurement(name, float(np.mean(values)), unit, "statistic", interval, self.level, len(values), where)
+
+    def absent(self, name: str, why: str, *, at: Mapping[str, Any] | None = None) -> Measurement:
+        """Not measured here, and why."""
+        return Measurement(name, None, at=at or {}, note=why)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What the decorator makes of the function."""
+
+    name: str
+    chapter: str
+    version: int
+    question: str
+    function: Function
+    needs: Needs | None  # None: no model at all
+    claims: tuple[Claim, ...]
+    charts: Charts | None
+    trains: bool  # trains models of its own, so `verify` leaves it out unless asked
+    data: tuple[str, ...]  # names of data sets in `cutaway.lab.data`
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Keyword-only arguments: name, type, default."""
+        return {name: p for name, p in inspect.signature(self.function).parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+    def measure(self, run: Run, **parameters: Any) -> Iterator[Measurement]:
+        """Run it. Raises ModelError for a model of the wrong kind, or a parameter that it does not have."""
+        if self.needs is not None and (why := self.needs.why_not(run.model)):
+            raise ModelError(f"{self.name} does not fit: {why}", expected=f"a model of the kind: {self.needs}")
+        if unknown := set(parameters) - set(self.parameters):
+            raise ModelError(f"{self.name} has no parameter {', '.join(sorted(unknown))}", expected=", ".join(self.parameters) or "none")
+        yield from self.function(run, **parameters)
+
+    def claims_about(self, model: "Model | None") -> tuple[Claim, ...]:
+        return tuple(claim for claim in self.claims if model is None or not claim.of.why_not(model))
+
+
+def experiment(
+    name: str,
+    *,
+    chapter: str,
+    version: int,
+    question: str,
+    needs: Needs | None,
+    claims: tuple[Claim, ...] = (),
+    charts: Charts | None = None,
+    trains: bool = False,
+    data: tuple[str, ...] = (),
+) -> Callable[[Function], Experiment]:
+    """Make a function an experiment; see the module's own text."""
+    return lambda function: Experiment(name, chapter, version, question, function, needs, claims, charts, trains, data)

@@ -1,0 +1,37 @@
+"""How sure is a number? Intervals for shares and for means over groups; every one is at a stated confidence level."""
+
+from collections.abc import Hashable, Sequence
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+RESAMPLES = 10_000
+
+
+def share_interval(k: float, n: int, level: float) -> tuple[float, float]:
+    """The score interval of a share k of n (Wilson 1927, "Probable Inference", equation 5); right at 0 and n too.
+
+    >>> [round(end, 3) for end in share_interval(0, 90, 0.95)]
+    [0.0, 0.041]
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    middle = (k + z * z / 2) / (n + z * z)
+    reach = z / (n + z * z) * sqrt(k * (n - k) / n + z * z / 4)
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def bootstrap(
+    values: Sequence[float] | Numbers, level: float, rng: np.random.Generator, groups: Sequence[Hashable] | None = None
+) -> tuple[float, float]:
+    """Percentile interval of the mean, resampled by group: what is not independent (twins of one pair) stays together."""
+    each = np.asarray(values, dtype=np.float64)
+    named = {group: place for place, group in enumerate(dict.fromkeys(groups))} if groups is not None else {}
+    place = np.array([named[group] for group in groups]) if groups is not None else np.arange(len(each))
+    totals, counts = np.bincount(place, weights=each), np.bincount(place)  # of each group, (G)
+    count = len(totals)
+    drawn = rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES)  # how often each group was drawn, (R, G)
+    low, high = np.quantile((drawn @ totals) / (drawn @ counts), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
