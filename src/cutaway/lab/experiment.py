@@ -11,10 +11,12 @@ becomes a record elsewhere: an experiment writes nothing.
 
 import inspect
 import json
+import os
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,7 +24,7 @@ import numpy as np
 from cutaway.errors import ModelError
 from cutaway.lab.claims import Claim, Needs
 from cutaway.lab.measurement import Measurement, Value
-from cutaway.lab.statistics import bootstrap, share_interval
+from cutaway.lab.statistics import mean_interval, share_interval
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Function = Callable[..., Iterable[Measurement]]
 Charts = Callable[[Sequence["Record"]], Mapping[str, "Chart"]]  # by title, of the records of all models
+
+
+class NotTrained(ModelError):
+    """A measurement needs a model that would have to be trained first, and this run may not."""
 
 
 @dataclass
@@ -45,7 +51,8 @@ class Run:
     seed: int = 1
     level: float = 0.95  # confidence of every interval
     data: Path | None = None  # where the data sets lie; see `cutaway.lab.data`
-    trained: Path | None = None  # where models that experiments train are kept
+    models: Path | None = None  # where models that experiments train are kept; None: they are not
+    may_train: bool = True
     progress: Callable[[str, int, int], None] = lambda what, done, of: None
     done: MutableMapping[str, Any] = field(default_factory=dict)
 
@@ -71,6 +78,20 @@ class Run:
         self.progress(label, len(items), len(items))
         return found
 
+    def train_once(self, key: str, train: Callable[[Path], None]) -> Path:
+        """The folder that `train` filled: now, or in an earlier run with the same key. Raises NotTrained where it may not."""
+        home = self.models or Path(mkdtemp(prefix="cutaway-"))
+        folder = home / key
+        if not folder.is_dir():
+            if not self.may_train:
+                raise NotTrained(f"{key} was not trained here", then="cutaway verify --full trains it")
+            home.mkdir(parents=True, exist_ok=True)
+            unfinished = home / f".{key}.{os.getpid()}.tmp"
+            unfinished.mkdir(exist_ok=True)
+            train(unfinished)
+            unfinished.replace(folder)
+        return folder
+
     def exact(self, name: str, value: Value, unit: str = "", *, at: Mapping[str, Any] | None = None, n: int | None = None) -> Measurement:
         """An integer, an equality inside this run, or a number that only describes: claimed exactly or not at all."""
         return Measurement(name, value, unit, "exact", n=n, at=at or {})
@@ -88,9 +109,9 @@ class Run:
         groups: Sequence[Hashable] | None = None,
         at: Mapping[str, Any] | None = None,
     ) -> Measurement:
-        """A mean with a bootstrap interval, resampled by group if groups are given; n counts the values."""
+        """A mean with its interval, resampled by group if groups are given; n counts the values."""
         where = at or {}
-        interval = bootstrap(values, self.level, self.rng(f"bootstrap {name} {where}"), groups)
+        interval = mean_interval(values, self.level, self.rng(f"bootstrap {name} {where}"), groups)
         return Measurement(name, float(np.mean(values)), unit, "statistic", interval, self.level, len(values), where)
 
     def absent(self, name: str, why: str, *, at: Mapping[str, Any] | None = None) -> Measurement:

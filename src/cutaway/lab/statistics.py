@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 RESAMPLES = 10_000
+FEW = 30
 
 
 def share_interval(k: float, n: int, level: float) -> tuple[float, float]:
@@ -21,6 +22,18 @@ def share_interval(k: float, n: int, level: float) -> tuple[float, float]:
     middle = (k + z * z / 2) / (n + z * z)
     reach = z / (n + z * z) * sqrt(k * (n - k) / n + z * z / 4)
     return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def mean_interval(
+    values: Sequence[float] | Numbers, level: float, rng: np.random.Generator, groups: Sequence[Hashable] | None = None
+) -> tuple[float, float]:
+    """Of few independent values Student's interval, since resampling them says too little; of many, or of groups, `bootstrap`."""
+    if groups is None and len(values) < FEW:
+        from scipy.stats import t
+
+        reach = float(t.ppf(0.5 + level / 2, len(values) - 1)) * float(np.std(values, ddof=1)) / sqrt(len(values))
+        return float(np.mean(values)) - reach, float(np.mean(values)) + reach
+    return bootstrap(values, level, rng, groups)
 
 
 def bootstrap(

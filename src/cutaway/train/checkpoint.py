@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from torch import nn
+from torch import Tensor, nn
 
 from cutaway.errors import TrainError
 from cutaway.weights.safetensors import save_safetensors
@@ -43,3 +43,9 @@ def resume(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, run
             p.data.copy_(state.get_tensor(f"weight/{name}"))
             optimizer.state[p] = {m: state.get_tensor(f"{m}/{name}") for m in ("step", "exp_avg", "exp_avg_sq")}
     return int(about["step"]), int(about["tokens"])
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    """The model's parameters alone, by name."""
+    with safe_open(folder / FILE, framework="pt") as state:
+        return {name.removeprefix("weight/"): state.get_tensor(name) for name in state.keys() if name.startswith("weight/")}  # noqa: SIM118
