@@ -5,6 +5,7 @@ core's own 1/√d becomes another power of d. Each way gets its own best learnin
 """
 
 import hashlib
+import inspect
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from cutaway.core import attention, transformer
 from cutaway.core.config import Config
 from cutaway.core.tap import Tap
+from cutaway.core.transformer import Transformer, hold
 from cutaway.lab.claims import Claim
 from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
@@ -34,20 +36,18 @@ HELD_OUT = 900_000_007  # a seed of passages that no training pool has
 Trained = dict[str, Any]
 
 
-class Scaled(nn.Module):
+class Scaled(Transformer):
     """A transformer whose scores are q·k / d^power instead of q·k / √d."""
 
     def __init__(self, config: Config, power: float) -> None:
-        super().__init__()
-        self.config = config
-        self.transformer = transformer.Transformer(config)
+        super().__init__(config)
         self.factor = config.head_width ** (0.5 - power)
 
-    def forward(self, ids: Tensor, *, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, **given: Any) -> Tensor:
         def see(name: str, x: Tensor) -> Tensor:
             return x * self.factor if name.endswith("attn.q") else x
 
-        return self.transformer(ids, lengths=lengths, tap=Tap(see))  # type: ignore[no-any-return]
+        return super().forward(ids, **given, tap=Tap(see))
 
 
 def config_of(tokenizer: Tokenizer, width: int, heads: int, layers: int) -> Config:
@@ -70,15 +70,15 @@ def train_one(run: Run, sizes: tuple[int, int, int, int], job: tuple[str, float,
 
     def train(folder: Path) -> None:
         model = Scaled(config, power)
-        loop.initialise(model.transformer, seed)
+        loop.initialise(model, seed)
         if smaller:
-            for block in model.transformer.blocks:
+            for block in model.blocks:
                 block.attn.q.weight.data /= math.sqrt(config.head_width)  # type: ignore[union-attr, operator]
         schedule = loop.Schedule(steps=steps, rate=rate, warmup=steps // 10, save_every=steps, seed=seed)
         source = partial(batches, seed)
         loop.train(model, source, Causal(), schedule, folder, lambda step: None)
 
-    code = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (loop, data, transformer, attention))
+    code = "".join(map(inspect.getsource, (Scaled, loop, data, transformer, attention)))
     key = hashlib.sha256(f"{config} {scale} {rate} {seed} {steps} {code}".encode()).hexdigest()[:24]
     return {"scale": scale, "rate": rate, "seed": seed, **evaluated(run.train_once(key, train), config, power)}
 
@@ -95,8 +95,7 @@ def passages_of(seed: int, pool: int) -> Iterator[Any]:
 @torch.no_grad()
 def evaluated(folder: Path, config: Config, power: float) -> dict[str, float]:
     model = Scaled(config, power)
-    saved = checkpoint.weights(folder)
-    transformer.hold(model.transformer, {name.removeprefix("transformer."): p for name, p in saved.items()})
+    hold(model, checkpoint.weights(folder))
     losses, answers = [], []
     for batch in held_out():
         asked = Causal()(batch, torch.Generator())
@@ -128,7 +127,7 @@ def held_out() -> list[data.Batch]:
             measurement="loss.above[scale=d^0]",
             compare=">",
             bound=0,
-            reason="Vaswani et al. 2017, section 3.2.1: large scores push the softmax to where its gradient is small; the pilot had 0.5 nats",
+            reason="Vaswani et al. 2017, section 3.2.1: large scores leave the softmax little gradient; the pilot had 0.5 nats",
             fails_if="scores of variance d were no harder to learn from, or the learning rate made up for it",
         ),
         Claim(
@@ -140,7 +139,7 @@ def held_out() -> list[data.Batch]:
             fails_if="only the extreme mattered",
         ),
         Claim(
-            sentence="What the scale does is done for the most part by a smaller start: W_q initialised 1/√d as large loses less than no scale",
+            sentence="A smaller start makes up for part of it: with W_q initialised 1/√d as large a model without a scale learns better",
             measurement="loss.start_gains",
             compare=">",
             bound=0,

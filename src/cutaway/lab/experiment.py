@@ -36,7 +36,7 @@ Function = Callable[..., Iterable[Measurement]]
 Charts = Callable[[Sequence["Record"]], Mapping[str, "Chart"]]  # by title, of the records of all models
 
 
-class NotTrained(ModelError):
+class NotTrainedError(ModelError):
     """A measurement needs a model that would have to be trained first, and this run may not."""
 
 
@@ -79,12 +79,12 @@ class Run:
         return found
 
     def train_once(self, key: str, train: Callable[[Path], None]) -> Path:
-        """The folder that `train` filled: now, or in an earlier run with the same key. Raises NotTrained where it may not."""
+        """The folder that `train` filled: now, or in an earlier run with the same key. Raises NotTrainedError where it may not."""
         home = self.models or Path(mkdtemp(prefix="cutaway-"))
         folder = home / key
         if not folder.is_dir():
             if not self.may_train:
-                raise NotTrained(f"{key} was not trained here", then="cutaway verify --full trains it")
+                raise NotTrainedError(f"{key} was not trained here", then="cutaway verify --full trains it")
             home.mkdir(parents=True, exist_ok=True)
             unfinished = home / f".{key}.{os.getpid()}.tmp"
             unfinished.mkdir(exist_ok=True)
