@@ -19,11 +19,13 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def commands() -> list[str]:
     from cutaway.cli.main import app
 
-    return [command.name or "" for command in app.registered_commands]
+    grouped = [(group.name, group.typer_instance) for group in app.registered_groups]
+    within = [f"{name} {command.name}" for name, group in grouped if group for command in group.registered_commands]
+    return [command.name or "" for command in app.registered_commands] + within
 
 
 def test_commands() -> None:
-    assert {"trophy", "next", "tokens", "models", "train"} <= set(commands())
+    assert {"trophy", "next", "tokens", "models", "train", "verify", "lab run"} <= set(commands())
     for command in commands():
         assert f"### `cutaway {command}`" in REFERENCE
 

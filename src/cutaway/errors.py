@@ -8,7 +8,8 @@
     ├── WeightsError     a weights file that is cut, corrupt, unsafe, or does not fit its configuration
     ├── TapError         a tap that this model does not have
     ├── EditError        an edit that matches nothing, or cannot be applied
-    └── TrainError       a training run that cannot start or go on
+    ├── TrainError       a training run that cannot start or go on
+    └── LabError         an experiment, a record or a ledger that cannot be used
 
 The command line prints the message alone and exits with 2.
 """
@@ -61,3 +62,7 @@ class EditError(CutawayError):
 
 class TrainError(CutawayError):
     """A training run that cannot start or go on."""
+
+
+class LabError(CutawayError):
+    """An experiment, a record or a ledger that cannot be used."""

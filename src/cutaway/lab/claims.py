@@ -68,6 +68,10 @@ class Claim:
     fails_if: str
     of: Needs = ANY
 
+    def __post_init__(self) -> None:
+        if self.compare in ("==", "!=") and 2 * self.bound != int(2 * self.bound):  # a half of a count is as exact as the count
+            raise ValueError(f"{self.measurement} {self.compare} {self.bound}: a float is not the same on another machine")
+
     def check(self, found: Measurement | None) -> Verdict:
         """Does it hold? A statistic must clear the bound with its whole interval; it fails only if the whole interval misses it."""
         if found is None or found.value is None:

@@ -4,10 +4,11 @@ Nothing is fetched. A set lies in a folder that CUTAWAY_DATA names; where it doe
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from cutaway.errors import TextError
 from cutaway.registry import no_such
@@ -74,6 +75,19 @@ def find(name: str, root: Path | None = None) -> list[Path]:
         if sha256(path.read_bytes()).hexdigest() != data.files[path.name]:
             raise TextError(f"{path} is not the file that was published", expected=f"sha256 {data.files[path.name]}", then=_get(data))
     return paths
+
+
+def facts(names: Sequence[str], root: Path | None = None) -> dict[str, Any]:
+    """What a record says of its data sets: title, licence, and the sha256 of their files; None of a set that is not here."""
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            find(name, root)
+        except TextError:
+            found[name] = None
+        else:
+            found[name] = {"title": KNOWN[name].title, "licence": KNOWN[name].licence, "files": dict(KNOWN[name].files)}
+    return found
 
 
 def _absent(data: Data, why: str) -> TextError:

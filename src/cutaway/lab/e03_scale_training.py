@@ -78,7 +78,7 @@ def train_one(run: Run, sizes: tuple[int, int, int, int], job: tuple[str, float,
         source = partial(batches, seed)
         loop.train(model, source, Causal(), schedule, folder, lambda step: None)
 
-    code = "".join(map(inspect.getsource, (Scaled, loop, data, transformer, attention)))
+    code = "".join(inspect.getsource(part) for part in (Scaled, loop, data, transformer, attention))
     key = hashlib.sha256(f"{config} {scale} {rate} {seed} {steps} {code}".encode()).hexdigest()[:24]
     return {"scale": scale, "rate": rate, "seed": seed, **evaluated(run.train_once(key, train), config, power)}
 

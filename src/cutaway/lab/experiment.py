@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Function = Callable[..., Iterable[Measurement]]
+Progress = Callable[[str, int, int], None]  # what is done, how many of how many
 Charts = Callable[[Sequence["Record"]], Mapping[str, "Chart"]]  # by title, of the records of all models
+
+
+def silent(what: str, done: int, of: int) -> None:
+    """Nobody looks."""
 
 
 class NotTrainedError(ModelError):
@@ -53,7 +58,7 @@ class Run:
     data: Path | None = None  # where the data sets lie; see `cutaway.lab.data`
     models: Path | None = None  # where models that experiments train are kept; None: they are not
     may_train: bool = True
-    progress: Callable[[str, int, int], None] = lambda what, done, of: None
+    progress: Progress = silent
     done: MutableMapping[str, Any] = field(default_factory=dict)
 
     @property

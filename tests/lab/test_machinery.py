@@ -1,0 +1,280 @@
+"""The lab's machinery on a small experiment of its own: records, the ledger, stopping and going on, claims, publishing."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cutaway.errors import CutawayError, LabError, ModelError
+from cutaway.lab import publish, runner
+from cutaway.lab.claims import CAUSAL, Claim
+from cutaway.lab.experiment import Run, experiment
+from cutaway.lab.find import find
+from cutaway.lab.ledger import MIGRATIONS, VERSION, Ledger
+from cutaway.lab.measurement import Measurement
+from cutaway.lab.parameters import parse
+from cutaway.lab.record import Record
+from cutaway.lab.statistics import bootstrap, mean_interval, share_interval
+from cutaway.lab.verify import verify
+
+MINE = '''
+import os, time
+from cutaway.lab.claims import ANY, CAUSAL, Claim
+from cutaway.lab.experiment import experiment
+
+def slow(n):
+    with open(os.environ["SEEN"], "a") as file:
+        file.write(f"{n}\\n")
+    time.sleep(float(os.environ.get("SLOW", 0)))
+    return n * n
+
+claim = dict(reason="arithmetic", fails_if="squares were others")
+
+@experiment("mine", chapter="03", version=1, question="Squares?", needs=None, claims=(
+    Claim(sentence="The sum is known", measurement="sum", compare="==", bound=30, **claim),
+    Claim(sentence="The mean is above 1", measurement="mean", compare=">", bound=1, **claim),
+    Claim(sentence="Never measured", measurement="nowhere", compare=">", bound=1, **claim),
+))
+def mine(run, *, many: int = 5, offset: float = 0.0, sizes: tuple[int, ...] = (1, 2)):
+    squares = run.units("squares", range(many), slow)
+    yield run.exact("sum", sum(squares))
+    yield run.mean("mean", [offset + value + float(x) for value in squares for x in run.rng("noise").normal(size=20)])
+
+@experiment("causal_only", chapter="03", version=1, question="?", needs=CAUSAL)
+def causal_only(run):
+    yield run.exact("layers", run.model.config.layers)
+'''
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
+    path = tmp_path / "mine.py"
+    path.write_text(MINE, encoding="utf-8")
+    return path
+
+
+def task(path: Path, **changes: object) -> runner.Task:
+    return replace(runner.Task(str(path), "mine", None, command="cutaway lab run mine.py"), **changes)
+
+
+def test_a_record_holds_what_shaped_it_and_no_path(mine: Path, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    made = runner.perform(task(mine), ledger)
+    assert ledger.newest() == [made]
+    again = Record.from_dict(json.loads(json.dumps(made.to_dict())))
+    assert again == made
+    text = json.dumps(made.to_dict())
+    assert str(tmp_path) not in text
+    assert os.uname().nodename not in text
+    assert made.parameters == {"many": 5, "offset": 0.0, "sizes": [1, 2]}
+    assert {"commit", "machine", "versions", "started", "seconds", "threads", "command"} <= set(made.facts)
+
+
+def test_the_same_seed_gives_the_same_and_another_does_not(mine: Path) -> None:
+    one, same, other = (runner.perform(task(mine, seed=seed)).find("mean") for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_a_killed_run_goes_on_where_it_was(mine: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    command = [sys.executable, "-m", "cutaway", "lab", "run", str(mine), "--ledger", str(tmp_path / "l.sqlite"), "--json"]
+    command += ["--model", "nano-gpt2"]
+    slow = {**os.environ, "SLOW": "1", "SEEN": str(seen)}
+    with subprocess.Popen(command, env=slow, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        while not (seen.exists() and len(seen.read_text().split()) >= 3):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"goes on from there" in said
+    begun = seen.read_text().split()
+    done = subprocess.run(command, env={**slow, "SLOW": "0"}, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["records"][0]["measurements"][0]["value"] == 30
+    resumed = seen.read_text().split()[len(begun) :]
+    assert resumed[0] == begun[-1]  # the unit that was under way begins anew, those before it do not
+    assert len(resumed) == 5 - (len(begun) - 1)
+    with sqlite3.connect(tmp_path / "l.sqlite") as file:
+        assert file.execute("SELECT COUNT(*) FROM units").fetchone() == (0,)
+    file.close()
+
+
+def test_two_processes_write_at_once(mine: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from cutaway.lab.ledger import Ledger, Units\n"
+        "units = Units(Ledger(Path(sys.argv[1])), sys.argv[2])\n"
+        "for n in range(60): units[str(n)] = n"
+    )
+    path = str(tmp_path / "ledger.sqlite")
+    both = [subprocess.Popen([sys.executable, "-c", code, path, name]) for name in ("a", "b")]
+    assert [process.wait(timeout=120) for process in both] == [0, 0]
+    with Ledger(Path(path)).opened() as file:
+        assert file.execute("SELECT COUNT(*) FROM units").fetchone() == (120,)
+
+
+def test_an_older_ledger_is_brought_up_to_date(mine: Path, tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    made = runner.perform(task(mine))
+    old = sqlite3.connect(path, isolation_level=None)
+    for statement in MIGRATIONS[0].split(";")[:-1]:
+        old.execute(statement)
+    values = (made.experiment, "none", "2026", json.dumps(made.to_dict()))
+    old.execute("INSERT INTO records (experiment, model, made, json) VALUES (?, ?, ?, ?)", values)
+    old.execute("PRAGMA user_version = 1")
+    old.close()
+    ledger = Ledger(path)
+    assert ledger.newest() == [made]
+    with ledger.opened() as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert file.execute("SELECT origin FROM records").fetchall() == [("here",)]
+
+
+def test_bad_ledgers_are_refused_and_left_as_they_are(mine: Path, tmp_path: Path) -> None:
+    newer = tmp_path / "newer.sqlite"
+    file = sqlite3.connect(newer)
+    file.execute(f"PRAGMA user_version = {VERSION + 1}")
+    file.close()
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"no database at all " * 100)
+    inside = tmp_path / "mine.py" / "ledger.sqlite"
+    for path, word in ((newer, "newer"), (damaged, "damaged"), (inside, "cannot be used")):
+        before = path.read_bytes() if path.exists() else None
+        with pytest.raises(LabError, match=word):
+            Ledger(path).newest()
+        assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_a_locked_or_full_ledger_loses_nothing(mine: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    made = runner.perform(task(mine), Ledger(path))
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(LabError, match="another process has held it for 0 seconds"):
+        Ledger(path, patience=0.2).add(made)
+    holder.execute("ROLLBACK")
+    holder.close()
+    full = sqlite3.OperationalError("database or disk is full")
+    assert "make room" in str(Ledger(path).unusable(full))
+    assert "may not be written" in str(Ledger(path).unusable(sqlite3.OperationalError("attempt to write a readonly database")))
+    assert Ledger(path).newest() == [made]
+
+
+def test_a_result_is_not_lost_with_the_ledger(mine: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.sqlite"
+    made = runner.perform(task(mine))
+    damaged.write_bytes(b"no database at all " * 100)
+    with pytest.raises(runner.NotKeptError) as caught:
+        runner.keep(Ledger(damaged), made)
+    assert caught.value.record == made
+
+
+def test_claims_hold_fail_and_are_not_measured(mine: Path) -> None:
+    found = {c.claim.measurement: c for c in verify([task(mine)], lambda task: lambda *_: None)}
+    assert {name: c.verdict for name, c in found.items()} == {"sum": "holds", "mean": "holds", "nowhere": "not measured here"}
+    assert found["mean"].found is not None
+    assert found["mean"].found.level == pytest.approx(1 - 0.01 / 3)
+    broken = list(verify([task(mine, parameters={"many": 4, "offset": -9.0})], lambda task: lambda *_: None))
+    assert [c.verdict for c in broken] == ["fails", "fails", "not measured here"]
+    assert found["sum"].said == "mine:sum == 30 · exact"
+
+
+def test_a_statistic_must_clear_the_bound_with_its_whole_interval() -> None:
+    claim = Claim(sentence="", measurement="x", compare=">", bound=0.5, reason="", fails_if="")
+    verdicts = [claim.check(Measurement("x", 0.6, kind="statistic", interval=i)) for i in ((0.55, 0.7), (0.4, 0.8), (0.1, 0.4))]
+    assert verdicts == ["holds", "undecided", "fails"]
+
+
+def test_an_exact_claim_about_a_float_is_refused() -> None:
+    with pytest.raises(ValueError, match="another machine"):
+        Claim(sentence="", measurement="x", compare="==", bound=0.3, reason="", fails_if="")
+
+
+def test_unknown_names_and_wrong_kinds(mine: Path, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="did you mean e03_eight_lines"):
+        find("e03_eight_line")
+    with pytest.raises(LabError, match="no file"):
+        find(str(tmp_path / "absent.py"))
+    (tmp_path / "empty.py").write_text("x = 1")
+    with pytest.raises(LabError, match="defines no experiment"):
+        find(str(tmp_path / "empty.py"))
+    with pytest.raises(LabError, match="nano-roberta is bidirectional, and this is about causal models"):
+        runner.plan([str(mine)], ["nano-roberta"])
+    tasks, _ = runner.plan([str(mine)], [])
+    assert [str(t) for t in tasks] == ["mine", "causal_only on nano-gpt1", "causal_only on nano-gpt2"]
+    tasks, skipped = runner.plan([str(mine)], ["nano-roberta"], every=True)
+    assert [str(t) for t in tasks] == ["mine"]
+    assert "bidirectional" in skipped[0].why
+
+
+def test_what_does_not_fit_in_memory_is_skipped_and_said(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "available", lambda: 1000)
+    tasks, skipped = runner.plan([str(mine)], ["nano-gpt2"], every=True)
+    assert [str(t) for t in tasks] == ["mine"]
+    assert "GiB" in skipped[0].why
+
+
+def test_parameters_are_typed(mine: Path) -> None:
+    (e, _) = find(str(mine))
+    assert parse(e, ["many=7", "offset=0.5", "sizes=3,4"]) == {"many": 7, "offset": 0.5, "sizes": (3, 4)}
+    with pytest.raises(LabError, match="many is 'x'.*many=5"):
+        parse(e, ["many=x"])
+    with pytest.raises(LabError, match="no parameter 'few'"):
+        parse(e, ["few=1"])
+    with pytest.raises(ModelError, match="no parameter few"):
+        list(e.measure(Run(), few=1))
+
+
+def test_publishing_refuses_what_nobody_can_repeat(mine: Path, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(LabError, match="no record"):
+        publish.publish(ledger, tmp_path / "records")
+    made = runner.perform(task(mine))
+    for facts, word in (({"commit": "abc", "dirty": True}, "not committed"), ({"commit": None, "dirty": None}, "without a commit")):
+        ledger.add(replace(made, facts={**made.facts, **facts, "started": word}))
+        with pytest.raises(LabError, match=word):
+            publish.publish(ledger, tmp_path / "records")
+    assert not (tmp_path / "records").exists()
+    clean = replace(made, facts={**made.facts, "commit": "abc", "dirty": False, "started": "z"})
+    ledger.add(clean)
+    (path,) = publish.publish(ledger, tmp_path / "records")
+    assert path.name == "mine.none.json"
+    assert publish.read(path) == clean.__class__.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    path.write_text(path.read_text()[:-40])
+    with pytest.raises(CutawayError, match="cannot be read"):
+        publish.read(path)
+
+
+def test_intervals() -> None:
+    rng = np.random.default_rng(1)
+    low, high = share_interval(90, 90, 0.95)
+    assert (round(low, 3), high) == (0.959, 1.0)  # the mirror image of 0 of 90: 0 to 4.1 %
+    few = mean_interval([1.0, 2.0, 3.0], 0.95, rng)
+    assert few == pytest.approx((2 - 4.302652729749464 / 3**0.5, 2 + 4.302652729749464 / 3**0.5))  # Student's table: t(2) at 97.5 %
+    grouped = bootstrap([0.0] * 50 + [1.0] * 50, 0.95, rng, groups=[0] * 50 + [1] * 50)
+    alone = bootstrap([0.0] * 50 + [1.0] * 50, 0.95, rng)
+    assert grouped == (0.0, 1.0)  # two groups say little, however many values they hold
+    assert alone[0] > 0.35
+
+
+def test_coverage_of_the_bootstrap() -> None:
+    rng = np.random.default_rng(2)
+    inside = 0
+    for _ in range(100):
+        low, high = bootstrap(rng.normal(size=60), 0.9, rng)
+        inside += low <= 0 <= high
+    assert 80 <= inside <= 98
+
+
+def test_claims_are_about_a_kind_of_model() -> None:
+    claim = Claim(sentence="", measurement="x", compare="==", bound=0, reason="", fails_if="", of=CAUSAL)
+    e = experiment("x", chapter="03", version=1, question="", needs=CAUSAL, claims=(claim,))(lambda run: [])
+    assert e.claims_about(None) == (claim,)
