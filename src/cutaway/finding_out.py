@@ -7,7 +7,6 @@ Two columns move it by construction: the deciding word's own, which is the word,
 read. What is to be learned stands between and beside them: which other columns carry it, and which do not.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from cutaway.model import Model
 from cutaway.trace.columns import columns, go_on, read, swapped
+from cutaway.trace.odds import log_odds, spelling
 from cutaway.worlds import Twin, twin_set
 from cutaway.worlds.twins import REVEAL
 
@@ -100,21 +100,6 @@ def swaps(model: Model, ids: Tensor, donor: Tensor, start: int, first: Tensor, s
     return base, torch.stack(moved)
 
 
-def log_odds(run: Callable[[Tensor], Tensor], ids: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """log p(first) − log p(second) (B) after ids (B, T), for words of one or several pieces (B, N)."""
-
-    def logits(word: Tensor) -> Tensor:
-        return run(torch.cat([ids, word[:, :-1].expand(len(ids), -1)], dim=1))
-
-    def spoken(logits: Tensor, word: Tensor) -> Tensor:
-        at_word = logits[:, ids.shape[1] - 1 :].float().log_softmax(dim=-1)  # (B, N, V)
-        return at_word.gather(2, word.expand(len(ids), -1)[..., None]).sum(dim=(1, 2))
-
-    one = logits(first)
-    two = one if second.shape[1] == 1 else logits(second)  # a single piece is predicted at the same place
-    return spoken(one, first) - spoken(two, second)
-
-
 @torch.no_grad()
 def neutral_threshold(model: Model) -> tuple[float, int]:
     """What 95 % of neutral swaps over the test set stay below (nats), each swap at its strongest position; and how many.
@@ -138,8 +123,3 @@ def shape_of(model: Model, twin: Twin) -> tuple[int, ...]:
     a, neutral = (model.tokenizer.encode(text) for text in (twin.a, twin.neutral))
     parted = next(n for n, (x, y) in enumerate(zip(a, neutral, strict=False)) if x != y)
     return len(a), len(neutral), parted, *(spelling(model, noun).shape[1] for noun in twin.nouns)
-
-
-def spelling(model: Model, noun: str) -> Tensor:
-    """ids (1, N) of a noun within a text."""
-    return torch.tensor([model.tokenizer.encode(f" {noun}")], device=model.device)

@@ -23,6 +23,8 @@ from cutaway.weights.hash import weights_sha256
 
 if TYPE_CHECKING:
     from cutaway.predict import NextToken
+    from cutaway.trace.odds import LogOdds
+    from cutaway.trace.patch import PatchSweep, Texts
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,12 @@ class Model:
         from cutaway.predict import next_token
 
         return next_token(self, text, k)
+
+    def patch_sweep(self, clean: "Texts", corrupt: "Texts", taps: str | Sequence[str], metric: "LogOdds", **options: Any) -> "PatchSweep":
+        """Which places carry the answer? See `cutaway.trace.patch.patch_sweep`."""
+        from cutaway.trace.patch import patch_sweep
+
+        return patch_sweep(self, clean, corrupt, taps, metric, **options)
 
     def require_head(self, head: str, verb: str) -> None:
         """Raise ModelError unless the model has this head."""

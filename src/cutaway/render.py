@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cutaway.fill import Fill
     from cutaway.invariance import Invariance
     from cutaway.predict import NextToken
+    from cutaway.trace.patch import PatchSweep
     from cutaway.trace.record import Attention, Trace
     from cutaway.trophy import Reading, Trophy
 
@@ -168,3 +169,22 @@ def whole_maps(a: Any, b: Any) -> Iterator[dict[str, Any]]:
     for layer in range(len(a)):
         for head in range(len(a[layer])):
             yield {"layer": layer, "head": head, "a": a[layer, head].tolist(), "b": b[layer, head].tolist()}
+
+
+def patch(result: "PatchSweep") -> str:
+    """A row for each tap (and head), a column for each place; the cells are means over the pairs."""
+    columns = list(dict.fromkeys(site.positions for site in result.sites))
+    names = list(dict.fromkeys((site.tap, site.heads) for site in result.sites))
+    drawn = names[: MOST_CELLS // len(columns)]
+    tables = []
+    for direction in ("denoising", "noising", "neutral"):
+        of_site = dict(zip(result.sites, result.effects(direction).nanmean(dim=0).tolist(), strict=True))
+        by_place = {(site.tap, site.heads, site.positions): value for site, value in of_site.items()}
+        rows = [(dotted(tap, heads), [by_place[tap, heads, column] for column in columns]) for tap, heads in drawn]
+        if not any(value != value for value in of_site.values()):  # NaN: not measured in any pair
+            tables.append((direction, [" ".join(map(str, column)) for column in columns], rows))
+    return render("patch.html", result=result, tables=tables, left=len(names) - len(drawn))
+
+
+def dotted(tap: str, heads: Sequence[int] | None) -> str:
+    return tap if heads is None else f"{tap}[{', '.join(map(str, heads))}]"

@@ -20,9 +20,10 @@ Columns = dict[str, Tensor]
 
 @torch.no_grad()
 def read(model: "Model", ids: Tensor) -> Cache:
-    """The keys and values of the common beginning (B, T) of some texts."""
+    """The keys and values of the common beginning (B, T) of some texts, which may be empty."""
     beginning = Cache(model.config, len(ids), ids.shape[1], dtype=model.dtype, device=model.device)
-    model.transformer(ids, cache=beginning)
+    if ids.shape[1]:
+        model.transformer(ids, cache=beginning)
     return beginning
 
 
