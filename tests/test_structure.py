@@ -40,7 +40,10 @@ BELOW = {
     "catalog": {"charts", "core", "families", "render", "shipped", "weights"},
     "about": {"charts", "core", "families", "locate", "render", "settings", "shipped", "weights"},
     "train": {"core", "families", "text", "weights", "worlds"},
-    "lab": {"core", "finding_out", "invariance", "load", "model", "render", "shipped", "text", "tokens", "trace", "train", "weights", "worlds"},
+    "lab": {
+        *("core", "finding_out", "invariance", "load", "model", "render", "shipped"),
+        *("text", "tokens", "trace", "train", "weights", "worlds"),
+    },
 }
 
 

@@ -47,7 +47,7 @@ def test_a_broken_attention_fails(broken: Callable[..., Tensor], failing: set[st
 def test_lines_are_counted_and_not_typed() -> None:
     def three(x: int) -> int:
         """Not counted."""
-        y = x + 1
-        return y
+        x += 1
+        return x
 
     assert statement_lines(three) == 3
