@@ -121,6 +121,11 @@ def test_the_neutral_twin() -> None:
     assert found.pairs[0].neutral == found.pairs[0].noising
     same = patch_sweep(model, CLEAN, CORRUPT, "blocks.*.resid_pre", ASKED, neutral=CLEAN, least=0.0).pairs[0]
     assert set(same.neutral or ()) == {0.0}
+    other = CLEAN.replace("cat", "dog")  # differs before the corrupt text does
+    early = patch_sweep(model, CLEAN, CORRUPT, "blocks.*.resid_pre", ASKED, neutral=other, positions=[-1], least=0.0).pairs[0]
+    whole = patch_sweep(model, CLEAN, CORRUPT, "blocks.*.resid_pre", ASKED, neutral=other, least=0.0).pairs[0]
+    last = len(early.tokens[0])
+    assert early.neutral == pytest.approx((whole.neutral or ())[last - 1 :: last], abs=1e-5)
     longer = patch_sweep(model, CLEAN, CORRUPT, "blocks.*.resid_pre", ASKED, neutral=CLEAN + " box", least=0.0)
     assert longer.pairs[0].neutral is None
     assert longer.effects("neutral").isnan().all()
@@ -182,6 +187,14 @@ def test_the_result_is_json_and_a_page() -> None:
         ({"corrupt": [CORRUPT, CORRUPT]}, TextError, "numbers of texts differ"),
         ({"taps": "blocks.9.resid_pre"}, TapError, "blocks.9.resid_pre"),
         ({"positions": [40]}, EditError, "0 to 11"),
+        ({"positions": [()]}, EditError, "matches nothing"),
+        ({"positions": []}, EditError, "nothing to patch"),
+        ({"taps": []}, EditError, "nothing to patch"),
+        (
+            {"clean": [CLEAN, CLEAN + " box"], "corrupt": [CORRUPT, CORRUPT + " box"], "metric": [ASKED, ASKED], "positions": [-1]},
+            TextError,
+            "12 to 13",
+        ),
         ({"heads": [0]}, EditError, "no heads"),
         ({"metric": LogOdds("cat", "cat")}, TextError, "the same"),
         ({"metric": LogOdds("cat", "box", at=99)}, TextError, "position 99"),
@@ -200,6 +213,8 @@ def test_a_model_without_words_is_refused() -> None:
         patch_sweep(worded("classifier"), CLEAN, CORRUPT, "embed", ASKED)
     with pytest.raises(TextError, match="0 masks"):
         patch_sweep(worded("roberta"), CLEAN, CORRUPT, "embed", ASKED)
+    with pytest.raises(TextError, match="different positions"):
+        patch_sweep(worded("roberta"), "the<mask> big cat was", "the big<mask> cat was", "embed", ASKED)
 
 
 def test_log_odds_by_definition() -> None:

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 import cutaway
 from cutaway import charts
+from cutaway.core.tap import untapped
 from cutaway.errors import ModelError
 from cutaway.lab import e03_where
 from cutaway.lab.claims import Claim
@@ -130,6 +131,16 @@ def measure(run: Run, cells: list[tuple[str, str, str]]) -> dict[str, Measuremen
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(e03_where, "ASKED", cells)
         return {one.key: one for one in where.measure(run, **SMALL)}
+
+
+@pytest.mark.parametrize("name", NANO)
+def test_the_stream_ends_where_the_head_reads(name: str) -> None:
+    model = cutaway.load(name)
+    trace = model.trace(twin_set("pairs")[0].a)
+    left = trace.whole(stream(model)[-1])
+    normed = left if model.transformer.ln_f is None else model.transformer.ln_f(left)
+    assert len(stream(model)) == model.config.layers + 1
+    assert torch.allclose(model.transformer.head(normed, untapped), trace.whole("logits"), atol=1e-5)  # type: ignore[misc]
 
 
 @cache

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 RESAMPLES = 10_000
-FEW = 30
 
 
 def share_interval(k: float, n: int, level: float) -> tuple[float, float]:
@@ -27,8 +26,8 @@ def share_interval(k: float, n: int, level: float) -> tuple[float, float]:
 def mean_interval(
     values: Sequence[float] | Numbers, level: float, rng: np.random.Generator, groups: Sequence[Hashable] | None = None
 ) -> tuple[float, float]:
-    """Of few independent values Student's interval, since resampling them says too little; of many, or of groups, `bootstrap`."""
-    if groups is None and len(values) < FEW:
+    """Student's interval of independent values, which serves few and is cheap for many; where they come in groups, `bootstrap`."""
+    if groups is None:
         from scipy.stats import t
 
         reach = float(t.ppf(0.5 + level / 2, len(values) - 1)) * float(np.std(values, ddof=1)) / sqrt(len(values))

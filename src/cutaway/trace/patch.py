@@ -138,6 +138,8 @@ def patch_sweep(
     pairs = [Pair(model, a, b, c if neutral is not None else None, asked) for a, b, c, asked in zip(*texts, metrics, strict=True)]
     names = [taps] if isinstance(taps, str) else taps
     sites = tuple(sites_of(model, [len(pair.clean) for pair in pairs], names, positions, heads))
+    if not sites:
+        raise EditError("There is nothing to patch", expected="at least one tap, and one position")
     patched = [pair.patched(sites, both, least) for pair in pairs]
     kept = tuple(one for one in patched if one is not None)
     facts = model.facts() | {"kernel": "eager", "edits": list(model.listed_edits)}
@@ -155,16 +157,19 @@ class Pair:
         self.model, self.clean, self.corrupt = model, clean, corrupt
         self.neutral = neutral if neutral is not None and len(neutral) == len(clean) else None
         self.differing = tuple(n for n, (x, y) in enumerate(zip(clean, corrupt, strict=True)) if x != y)
+        self.common = next(n for n, held in enumerate(zip(clean, corrupt, self.neutral or clean, strict=True)) if len(set(held)) > 1)
         self.first, self.second = asked.ids(model)
         self.at = asked.place(model, clean)
+        if asked.place(model, corrupt) != self.at:
+            raise TextError("The clean and the corrupt text have their masks at different positions", expected="the same one")
 
     @torch.no_grad()
     def patched(self, sites: Sequence[Site], both: bool, least: float) -> Patched | None:
-        """None if the two answers are less than `least` apart."""
+        """None if the two answers are less than `least` apart, or the same."""
         batch = Batch(self, sites)
         clean, corrupt = batch.run(self.clean), batch.run(self.corrupt)
         odds = (clean.odds[0].item(), corrupt.odds[0].item())
-        if not abs(odds[0] - odds[1]) >= least:
+        if odds[0] == odds[1] or not abs(odds[0] - odds[1]) >= least:
             return None
         denoising = batch.effects(corrupt, clean, clean)
         noising = batch.effects(clean, corrupt, corrupt) if both else None
@@ -210,7 +215,7 @@ class Batch:
         self.pair, self.model, self.sites = pair, pair.model, sites
         self.kept = {site.tap for site in sites} | {"embed"}
         reads_on = self.model.config.causal and not self.model.edits  # edits name positions of whole texts
-        self.start = min(pair.differing[0], pair.at, *(min(site.positions) for site in sites)) if reads_on else 0
+        self.start = min(pair.common, pair.at, *(min(site.positions) for site in sites)) if reads_on else 0
         self.width = len(pair.clean) - self.start
         self.rows = min(len(sites), max(1, TOKENS // self.width))
         self.beginning = read(self.model, self.ids(pair.clean)[:, : self.start])
@@ -262,13 +267,13 @@ class Batch:
 
     def mask(self, tap: str, positions: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Tensor:
         """True at these positions and heads (all there are) in every row: (B, T, 1), or (B, H, T, 1) within a head."""
-        mask = chosen(None if positions is None else [place - self.start for place in positions], self.width)[:, None]
+        mask = true_at(None if positions is None else [place - self.start for place in positions], self.width)[:, None]
         if tap.endswith(PER_HEAD):
-            mask = chosen(heads, heads_of(self.model, tap))[:, None, None] & mask
+            mask = true_at(heads, heads_of(self.model, tap))[:, None, None] & mask
         return mask.to(self.model.device).expand(self.rows, *mask.shape)
 
 
-def chosen(which: Sequence[int] | None, size: int) -> Tensor:
+def true_at(which: Sequence[int] | None, size: int) -> Tensor:
     mask = torch.zeros(size, dtype=torch.bool)
     mask[list(range(size) if which is None else which)] = True
     return mask
@@ -286,8 +291,9 @@ def heads_of(model: "Model", tap: str) -> int:
 
 def sites_of(model: "Model", lengths: Sequence[int], taps: Sequence[str], positions: Places | None, heads: Places | None) -> Iterator[Site]:
     """Every tap at every position and head asked for, or that there is."""
-    if len(set(lengths)) > 1 and positions is None:
-        raise TextError(f"The pairs have {min(lengths)} to {max(lengths)} tokens", expected="one length, or the positions to patch")
+    counted = positions is not None and all(place >= 0 for group in positions for place in edit.listed(group))
+    if len(set(lengths)) > 1 and not counted:
+        raise TextError(f"The pairs have {min(lengths)} to {max(lengths)} tokens", expected="one length, or positions counted from 0")
     for name in taps:
         matching = [tap for tap in model.taps if fnmatchcase(tap, name)]
         if not matching:
