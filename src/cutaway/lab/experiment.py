@@ -24,7 +24,7 @@ import numpy as np
 from cutaway.errors import ModelError
 from cutaway.lab.claims import Claim, Needs
 from cutaway.lab.measurement import Measurement, Value
-from cutaway.lab.statistics import mean_interval, share_interval
+from cutaway.lab.statistics import Numbers, mean_interval, share_interval
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
@@ -108,7 +108,7 @@ class Run:
     def mean(
         self,
         name: str,
-        values: Sequence[float],
+        values: Sequence[float] | Numbers,
         unit: str = "",
         *,
         groups: Sequence[Hashable] | None = None,
