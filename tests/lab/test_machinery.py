@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +91,10 @@ def test_a_killed_run_goes_on_where_it_was(mine: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cutaway", "lab", "run", str(mine), "--ledger", str(tmp_path / "l.sqlite"), "--json"]
     command += ["--model", "nano-gpt2"]
     slow = {**os.environ, "SLOW": "1", "SEEN": str(seen)}
-    with subprocess.Popen(command, env=slow, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    # a shell's background jobs ignore Ctrl-C, and so would what a test runner among them starts
+    pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, env=slow, preexec_fn=heed, **pipes) as process:
         while not (seen.exists() and len(seen.read_text().split()) >= 3):
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
