@@ -42,7 +42,7 @@ BELOW = {
     "train": {"core", "families", "text", "weights", "worlds"},
     "lab": {
         *("core", "finding_out", "invariance", "load", "model", "render", "shipped"),
-        *("text", "tokens", "trace", "train", "weights", "worlds"),
+        *("text", "tokens", "trace", "train", "trophy", "weights", "worlds"),
     },
 }
 

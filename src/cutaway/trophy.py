@@ -210,8 +210,7 @@ def heads_of(at: Sequence[Tensor], words: Sequence[Mapping[str, Sequence[int]]])
 
 def before(model: Model, a: str, query: str, occurrence: int | None, watch: tuple[str, str], asked: int) -> float | None:
     """The control that must not be 0: a twin that differs before the query, the watched words exchanged."""
-    swap = dict(zip(watch, reversed(watch), strict=True))
-    twin = re.sub("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in watch), lambda found: swap[found[0]], a)
+    twin = exchanged(a, watch)
     try:
         if place(model, twin, query, occurrence) != asked:
             return None
@@ -219,6 +218,16 @@ def before(model: Model, a: str, query: str, occurrence: int | None, watch: tupl
         return None
     one, other = (pattern[:, :, asked] for pattern in patterns(model, (a, twin)))
     return apart(one, other).max().item()
+
+
+def exchanged(text: str, pair: tuple[str, str]) -> str:
+    """The text with two words in each other's places, as whole words.
+
+    >>> exchanged("The tin held a bridge too tiny for the tin.", ("tin", "bridge"))
+    'The bridge held a tin too tiny for the bridge.'
+    """
+    swap = dict(zip(pair, reversed(pair), strict=True))
+    return re.sub("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in pair), lambda found: swap[found[0]], text)
 
 
 def verdict(reading: Reading, query: str, watch: tuple[str, str]) -> Iterator[str]:

@@ -3,8 +3,10 @@
 import pytest
 
 import cutaway
-from cutaway.lab.e03_trophy import trophy_sets
+from cutaway.lab.e03_trophy import early_twin, trophy_sets
 from cutaway.lab.experiment import Run
+from cutaway.text.spans import find_word
+from cutaway.worlds import twin_set
 
 
 def verdicts(name: str, *, causal: bool | None = None) -> dict[str, str]:
@@ -21,6 +23,16 @@ def test_all_claims_hold(name: str) -> None:
     found = verdicts(name)
     assert set(found.values()) == {"holds"}
     assert len(found) == (3 if name == "nano-roberta" else 4)
+
+
+def test_every_twin_has_its_control() -> None:
+    """Nouns are exchanged as whole words: "tin" is no part of "tiny"."""
+    model = cutaway.load("nano-gpt2")
+    twins = twin_set("pairs")
+    length = {twin: model.pieces(twin.a) for twin in twins}
+    asked = {twin: find_word(twin.a, length[twin], twin.pronoun)[-1] for twin in twins}
+    assert all(early_twin(model, twin, asked[twin], len(length[twin])) for twin in twins)
+    assert early_twin(model, twins[0], asked[twins[0]] + 1, len(length[twins[0]])) is None  # a pronoun that moved is no control
 
 
 def test_without_its_mask_a_causal_model_fails() -> None:

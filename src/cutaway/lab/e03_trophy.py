@@ -17,6 +17,7 @@ from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
 from cutaway.model import Model
 from cutaway.text.spans import find_word
+from cutaway.trophy import exchanged
 from cutaway.worlds import Twin, twin_set
 
 QUANTILES = (0.05, 0.5, 0.95)
@@ -30,7 +31,7 @@ def measured(model: Model, twin: Twin) -> dict[str, Any] | None:
     try:
         a, b, parted = parting(model, twin.a, twin.b)
         _, neutral, parted_too = parting(model, twin.a, twin.neutral)
-        asked = find_word(twin.a, model.pieces(twin.a), twin.pronoun, None)[-1]
+        asked = find_word(twin.a, model.pieces(twin.a), twin.pronoun)[-1]
         early = early_twin(model, twin, asked, len(a))
     except TextError:
         return None
@@ -58,9 +59,10 @@ def pronoun(model: Model, one: dict[str, Any], other: dict[str, Any], asked: int
 
 def early_twin(model: Model, twin: Twin, asked: int, length: int) -> list[int] | None:
     """The first sentence with its nouns exchanged, which differs before the pronoun; None if that moves the pronoun."""
-    first, second = twin.nouns
-    ids = [piece.id for piece in model.pieces(twin.a.replace(first, "\0").replace(second, first).replace("\0", second))]
-    same = find_word(twin.a, model.pieces(twin.a), twin.pronoun, None)[-1] == asked
+    text = exchanged(twin.a, twin.nouns)
+    pieces = model.pieces(text)
+    same = find_word(text, pieces, twin.pronoun)[-1] == asked
+    ids = [piece.id for piece in pieces]
     return ids if len(ids) == length and same else None
 
 
