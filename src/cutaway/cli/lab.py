@@ -1,8 +1,6 @@
-"""`cutaway lab`: the experiments, run into records; `cutaway verify`: their claims, tested again."""
+"""`cutaway lab`: the experiments, run into records."""
 
-import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cutaway.cli import options, output
+from cutaway.cli.progress import experiments as bars
 from cutaway.errors import LabError
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def compute(
 
     made: list[Record] = []
     try:
-        with told() as progress:
+        with bars() as progress:
             made.extend(records(engine, tasks, ledger, address, progress))
     except NotKeptError as error:
         present([*made, error.record], skipped, json, out)
@@ -143,26 +142,6 @@ def present(made: list["Record"], skipped: list[Any], json: bool, out: Path | No
     return None
 
 
-@contextmanager
-def told() -> Iterator[Callable[["Task"], "Progress"]]:
-    """A bar on standard error for what is running, on a terminal only."""
-    import sys
-
-    if output.quiet or not sys.stderr.isatty():
-        yield lambda task: lambda what, done, of: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("starting", total=None)
-
-        def of(task: "Task") -> "Progress":
-            return lambda what, done, total: bars.update(bar, description=f"{task}: {what}", completed=done, total=total)
-
-        yield of
-
-
 @app.command("publish")
 def publish(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of published records.")],
@@ -195,43 +174,3 @@ def add(
 
     for record in [read(path) for path in files]:  # all are read before the first is kept
         Ledger(ledger).add(record, origin="elsewhere")
-
-
-def verify(
-    names: Names = None,
-    models: Models = None,
-    full: Annotated[bool, typer.Option("--full", help="Also train what experiments train, if it was not.")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", help="Repeat a run; default: a fresh one, which is printed.")] = None,
-    data: Data = None,
-    dtype: options.Dtype = None,
-    device: options.Device = "cpu",
-    offline: options.Offline = False,
-    json: options.Json = False,
-    out: options.Out = None,
-) -> None:
-    """Test the claims again, with a fresh seed: which hold, which fail, which were not measured here. Exits with 1 if one fails.
-
-    \b
-    Example: cutaway verify
-             cutaway verify e03_eight_lines --seed 7 --json
-    """
-    from cutaway.lab import runner
-    from cutaway.lab.find import experiments
-    from cutaway.lab.verify import level_for
-    from cutaway.lab.verify import verify as check
-
-    fresh = secrets.randbelow(2**31) if seed is None else seed
-    options_of: dict[str, Any] = {"seed": fresh, "data": data, "dtype": dtype, "device": device, "offline": offline}
-    with output.busy("reading the models"):
-        tasks, _ = runner.plan(names or list(experiments()), models or [], may_train=full, **options_of)
-    output.note(f"Seed {fresh}.")
-    with told() as progress:
-        checked = list(check(tasks, progress))
-    if json or out:
-        output.as_json({"seed": fresh, "level": level_for(tasks), "claims": [c.to_dict() for c in checked]}, out)
-    else:
-        from cutaway.cli.lab_view import show_checked
-
-        show_checked(output.console(), checked, fresh, level_for(tasks))
-    if any(c.verdict == "fails" for c in checked):
-        raise typer.Exit(1)

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import cutaway
-from cutaway.cli import about, fill, lab, models, output, tokens, train, trophy
+from cutaway.cli import about, fill, lab, models, output, tokens, train, trophy, verify
 from cutaway.cli import next as next_token
 from cutaway.errors import CutawayError
 
@@ -63,7 +63,7 @@ app.command("models")(models.command)
 app.command("about")(about.command)
 app.command("train")(train.command)
 app.add_typer(lab.app, name="lab")
-app.command("verify")(lab.verify)
+app.command("verify")(verify.command)
 
 
 def version(wanted: bool) -> None:

@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from cutaway.errors import ModelError
 from cutaway.lab.claims import Claim, Needs
 from cutaway.lab.measurement import Measurement, Value
 from cutaway.lab.statistics import Numbers, mean_interval, share_interval
+from cutaway.weights.remember import cache_folder
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
@@ -56,7 +56,7 @@ class Run:
     seed: int = 1
     level: float = 0.95  # confidence of every interval
     data: Path | None = None  # where the data sets lie; see `cutaway.lab.data`
-    models: Path | None = None  # where models that experiments train are kept; None: they are not
+    models: Path = field(default_factory=lambda: cache_folder() / "trained")  # where models that experiments train are kept
     may_train: bool = True
     progress: Progress = silent
     done: MutableMapping[str, Any] = field(default_factory=dict)
@@ -85,14 +85,12 @@ class Run:
 
     def train_once(self, key: str, train: Callable[[Path], None]) -> Path:
         """The folder that `train` filled: now, or in an earlier run with the same key. Raises NotTrainedError where it may not."""
-        home = self.models or Path(mkdtemp(prefix="cutaway-"))
-        folder = home / key
+        folder = self.models / key
         if not folder.is_dir():
             if not self.may_train:
-                raise NotTrainedError(f"{key} was not trained here", then="cutaway verify --full trains it")
-            home.mkdir(parents=True, exist_ok=True)
-            unfinished = home / f".{key}.{os.getpid()}.tmp"
-            unfinished.mkdir(exist_ok=True)
+                raise NotTrainedError("A model that this needs was not trained here", then="cutaway verify --full trains it")
+            unfinished = self.models / f".{key}.{os.getpid()}.tmp"
+            unfinished.mkdir(parents=True, exist_ok=True)
             train(unfinished)
             unfinished.replace(folder)
         return folder

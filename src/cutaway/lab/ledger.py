@@ -52,7 +52,7 @@ class Ledger:
             with closing(sqlite3.connect(self.path, timeout=self.patience, isolation_level=None)) as file:
                 self.migrate(file)
                 yield file
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             raise self.unusable(error) from error
 
     def migrate(self, file: sqlite3.Connection) -> None:
@@ -81,7 +81,7 @@ class Ledger:
             then = "wait for that to end, and run the same command again"
         elif "readonly" in said or isinstance(error, PermissionError):
             why, then = "it may not be written", "change its permissions, or name another file with --ledger"
-        elif "not a database" in said or "malformed" in said:
+        elif "not a database" in said or "malformed" in said or isinstance(error, ValueError):
             why, then = f"it is damaged ({said})", "keep it aside and name another with --ledger; published records are not in it"
         elif "full" in said:
             why, then = "the disk is full", "make room and run the same command again; what was there is still there"
@@ -103,10 +103,10 @@ class Ledger:
     def newest(self, names: tuple[str, ...] = ()) -> list[Record]:
         """The newest record of each experiment and model, of these experiments or all."""
         with self.opened() as file:
-            rows = file.execute("SELECT json FROM records ORDER BY experiment, model, made, id").fetchall()
+            rows = [json.loads(text) for (text,) in file.execute("SELECT json FROM records ORDER BY experiment, model, made, id")]
         found: dict[tuple[str, str], Record] = {}
-        for (text,) in rows:
-            record = Record.from_dict(json.loads(text))
+        for row in rows:
+            record = Record.from_dict(row)
             if not names or record.experiment in names:
                 found[record.experiment, record.model_name] = record
         return list(found.values())

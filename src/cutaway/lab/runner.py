@@ -23,7 +23,6 @@ from cutaway.lab.record import Record
 from cutaway.load import load
 from cutaway.model import Model
 from cutaway.shipped import shipped_names
-from cutaway.weights.remember import cache_folder
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,7 @@ def loaded(name: str, dtype: str | None, device: str, offline: bool) -> Model:
 
 
 def the_experiment(task: Task) -> Experiment:
+    """The one of its file that the task names."""
     return next(e for e in find(task.target) if e.name == task.experiment)
 
 
@@ -122,7 +122,8 @@ def key_of(task: Task, e: Experiment, model: Model | None) -> str:
     """What a stopped run must have in common with this one to be taken up."""
     code = inspect.getsource(inspect.getmodule(inspect.unwrap(e.function)) or e.function)
     sha = (model.weights_sha256 or model.name) if model else None
-    said = [e.name, e.version, dict(task.parameters), sha, task.seed, task.level, task.dtype, task.device, task.threads, code]
+    settings = [dict(task.parameters), task.seed, task.level, task.dtype, task.device, task.threads]
+    said = [e.name, e.version, settings, sha, code, record.commit()]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -133,8 +134,8 @@ def perform(task: Task, ledger: Ledger | None = None, progress: Progress = silen
     torch.set_num_threads(task.threads)
     key = key_of(task, e, model)
     done: MutableMapping[str, Any] = Units(ledger, key) if ledger else {}
-    run = Run(model, task.seed, task.level, task.data, cache_folder() / "trained", task.may_train, progress, done)
-    started, clock = datetime.now(UTC), time.monotonic()
+    run = Run(model, task.seed, task.level, task.data, may_train=task.may_train, progress=progress, done=done)
+    started, clock, code = datetime.now(UTC), time.monotonic(), record.commit()  # the code that was loaded, whatever is saved meanwhile
     measured = tuple(e.measure(run, **task.parameters))
     made = Record(
         experiment=e.name,
@@ -148,7 +149,7 @@ def perform(task: Task, ledger: Ledger | None = None, progress: Progress = silen
             "data": data.facts(e.data, task.data),
             "threads": task.threads,
             "cutaway": cutaway.__version__,
-            **record.commit(),
+            **code,
             "versions": record.versions(),
             "machine": record.machine(),
             "command": task.command,
@@ -187,6 +188,7 @@ def facts_of(model: Model) -> dict[str, Any]:
         "nano": bool(model.origin.card),
         "dtype": facts["dtype"],
         "device": facts["device"],
+        "kernel": "eager",  # experiments look inside, and whoever looks runs the eager kernel
         "notes": list(model.origin.notes),
     }
 

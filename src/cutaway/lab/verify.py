@@ -11,9 +11,8 @@ from typing import Any
 from cutaway.errors import TextError
 from cutaway.lab.claims import Claim, Verdict
 from cutaway.lab.experiment import Experiment, NotTrainedError, Progress
-from cutaway.lab.find import find
 from cutaway.lab.measurement import Measurement
-from cutaway.lab.runner import Task, loaded, perform
+from cutaway.lab.runner import Task, loaded, perform, the_experiment
 
 FALSE_ALARMS = 0.01
 
@@ -43,7 +42,7 @@ class Checked:
 
 
 def claims_of(task: Task) -> tuple[Experiment, tuple[Claim, ...]]:
-    e = next(e for e in find(task.target) if e.name == task.experiment)
+    e = the_experiment(task)
     model = loaded(task.model, task.dtype, task.device, task.offline) if task.model else None
     return e, e.claims_about(model)
 
