@@ -158,6 +158,29 @@ def test_bad_ledgers_are_refused_and_left_as_they_are(mine: Path, tmp_path: Path
         assert (path.read_bytes() if path.exists() else None) == before
 
 
+def test_a_damaged_row_is_said(mine: Path, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.add(runner.perform(task(mine)))
+    with ledger.opened() as file:
+        file.execute("UPDATE records SET json = substr(json, 1, 100)")
+    with pytest.raises(LabError, match="damaged"):
+        ledger.newest()
+
+
+@pytest.mark.long
+def test_ray_gives_what_the_sequential_run_gives(mine: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    command = [sys.executable, "-m", "cutaway", "lab", "run", str(mine), "--model", "nano-gpt2", "--json"]
+    found = []
+    for engine in ("sequential", "ray"):
+        more = ["--engine", engine, "--ledger", str(tmp_path / f"{engine}.sqlite")]
+        done = subprocess.run(command + more, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        records = sorted(json.loads(done.stdout)["records"], key=lambda record: str(record["experiment"]))
+        found.append([(record["experiment"], record["measurements"], record["facts"]["threads"]) for record in records])
+        assert len(Ledger(tmp_path / f"{engine}.sqlite").newest()) == 2
+    assert found[0] == found[1]
+
+
 def test_a_locked_or_full_ledger_loses_nothing(mine: Path, tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     made = runner.perform(task(mine), Ledger(path))
