@@ -42,14 +42,14 @@ class Mask:
 def make_mask(query_pos: Tensor, key_pos: Tensor, causal: bool, lengths: Tensor | None = None) -> Mask:
     """The one place that decides who may read whom.
 
-    query_pos (T), key_pos (S): places in the text, counted from 0; lengths (B): how many tokens of each text are real,
-    the rest being padding on the right. Under a causal mask no real token can see that padding, so it needs no mask.
+    query_pos (T), key_pos (S): places in the text, counted from 0.
+    lengths (B): how many tokens of each text are real, the rest being padding on the right.
     """
     readable = torch.ones(len(query_pos), len(key_pos), dtype=torch.bool, device=key_pos.device)
     if causal:
-        readable = key_pos <= query_pos[:, None]  # [region the-line] [end]
+        readable = key_pos <= query_pos[:, None]  # itself and what came before [region the-line] [end]
     readable = readable[None, None]  # (1, 1, T, S)
-    if lengths is not None and not causal:
+    if lengths is not None and not causal:  # under a causal mask no real token can see the padding on its right
         readable = readable & (key_pos < lengths[:, None])[:, None, None, :]  # (B, 1, T, S)
     return Mask(readable, is_plain_triangle=causal and len(query_pos) == len(key_pos))
 

@@ -19,27 +19,27 @@ class Config:
     Raises ConfigError, naming both values.
     """
 
-    vocab_size: int
+    vocab_size: int  # how many tokens there are
     context: int  # the most tokens one text may have
     width: int  # of the residual stream
-    layers: int
-    heads: int
-    mlp_width: int
+    layers: int  # blocks, one after another
+    heads: int  # that attend side by side in each layer
+    mlp_width: int  # between the layers of each MLP
 
     causal: bool  # may a position read only itself and what came before?
     norm_first: bool  # norm before each part (pre-norm), or after the sum (post-norm)?
     final_norm: bool  # one more norm before the head?
     embed_norm: bool  # a norm on the embeddings?
-    activation: Activation
-    norm: Norm = "layer"
+    activation: Activation  # what bends in the middle of each MLP
+    norm: Norm = "layer"  # does a norm take the mean out, or scale alone?
     bias: bool = True  # does each linear layer add one?
     kv_heads: int = 0  # heads of keys and values, each read by several of queries; 0: as many as those
     positions: Positions = "learned"  # a table that is added, or a rotation of queries and keys
-    rotary_base: float = 10000.0  # the slowest rotation's, if they are rotary
+    rotary_base: float = 10000.0  # the slowest rotation's; read only if they are rotary
     position_offset: int = 0  # rows of the position table that no token uses
     segments: int = 0  # rows of the segment table; 0: there is none
-    norm_eps: float = 1e-5
-    head: Head = "lm"
+    norm_eps: float = 1e-5  # added inside a norm's root, so that nothing is divided by 0
+    head: Head = "lm"  # what stands on top of the last block
     tied: bool = True  # is the output matrix the token embedding itself?
     classes: int = 0  # of a classifier head
 
@@ -66,6 +66,10 @@ class Config:
     @property
     def key_heads(self) -> int:
         return self.kv_heads or self.heads
+
+    @property
+    def key_width(self) -> int:
+        return self.key_heads * self.head_width if self.kv_heads else self.width
 
     @property
     def position_rows(self) -> int:

@@ -36,8 +36,7 @@ class MaskedHead(nn.Module):
             self.unembed.weight = embedding.weight
 
     def forward(self, x: Tensor, tap: Tap) -> Tensor:
-        # the erf form, whatever the blocks use: the published families with this head have it in both
-        x = tap.at("head")("transform", self.norm(F.gelu(self.dense(x))))  # (B, T, D)
+        x = tap.at("head")("transform", self.norm(F.gelu(self.dense(x))))  # (B, T, D); GELU in its exact form
         return tap("logits", self.unembed(x) + self.bias)  # (B, T, V)
 
 
@@ -62,8 +61,11 @@ class PoolerHead(nn.Module):
         self.dense = Linear(config.width, config.width)
 
     def forward(self, x: Tensor, tap: Tap) -> Tensor:
-        tap("pooled", torch.tanh(self.dense(x[:, 0])))  # (B, D)
+        tap("pooled", self.pooled(x))
         return x
+
+    def pooled(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.dense(x[:, 0]))  # (B, D)
 
 
 HEADS = {"lm": LanguageHead, "mlm": MaskedHead, "classify": ClassifierHead, "pooler": PoolerHead}

@@ -14,7 +14,9 @@ def unset(*shape: int) -> nn.Parameter:
 
 
 class Linear(nn.Module):
-    """x @ weight.T + bias, with weight (out, in) and bias (out) or None."""
+    """x @ weight.T + bias, where `bias`: weight is (out, in) and bias (out).
+    x @ weight.T, where `not bias`: weight is (out, in).
+    """
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Does neither: a gain alone (Zhang & Sennrich 2019, "Root Mean Square Layer Normalization", equation 4)."""
+    """Divides by the root mean square, and has a gain alone (Zhang & Sennrich 2019, "Root Mean Square Layer Normalization", equation 4)."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()

@@ -1,17 +1,21 @@
 """The transformer, from token ids to logits, to be read from top to bottom. Which model it is stands in its `Config`.
 
     B texts   T positions   S positions that can be read   D width of the residual stream
-    H heads   G heads of keys and values, G = H unless heads share them   K = D / H width of a head
-    M width of the MLP   V vocabulary
+    H heads   G heads of keys and values, each read by H / G of queries   K = D / H width of a head
+    M width of the MLP   V vocabulary   C classes
 
-Pre-norm (`norm_first`)                         Post-norm
-    resid_mid  = resid_pre + attn(ln1(resid_pre))   resid_mid  = resid_pre + attn(resid_pre)
-    resid_post = resid_mid + mlp(ln2(resid_mid))    resid_post = ln1(resid_mid) + mlp(ln1(resid_mid))
-    next         resid_post                         next         ln2(resid_post)
+Pre-norm, where `norm_first`:
+    resid_mid  = resid_pre + attn(ln1(resid_pre))
+    resid_post = resid_mid + mlp(ln2(resid_mid))
+    next         resid_post
+
+Post-norm, where `not norm_first`:
+    resid_mid  = resid_pre + attn(resid_pre)
+    resid_post = ln1(resid_mid) + mlp(ln1(resid_mid))
+    next         ln2(resid_post)
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import cast
 
 import torch
@@ -30,7 +34,9 @@ from cutaway.errors import TextError
 
 
 class Embed(nn.Module):
-    """Token and place become one vector: tables looked up and added. Rotary places are no part of it: see `Attention`."""
+    """Token and place become one vector, where `positions == "learned"`: tables looked up and added.
+    Each token becomes a vector, where `positions == "rotary"`: its place comes in later, by turning queries and keys.
+    """
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -56,18 +62,20 @@ class Attention(nn.Module):
 
     def __init__(self, config: Config, layer: int) -> None:
         super().__init__()
-        self.layer, self.head_width, self.sharing = layer, config.head_width, config.heads // config.key_heads
-        read = config.key_heads * config.head_width
+        self.layer = layer
+        self.head_width = config.head_width
+        self.sharing = config.heads // config.key_heads  # how many heads read the same keys and values
         self.q = Linear(config.width, config.width, bias=config.bias)
-        self.k = Linear(config.width, read, bias=config.bias)
-        self.v = Linear(config.width, read, bias=config.bias)
+        self.k = Linear(config.width, config.key_width, bias=config.bias)
+        self.v = Linear(config.width, config.key_width, bias=config.bias)
         self.out = Linear(config.width, config.width, bias=config.bias)
 
     def forward(self, x: Tensor, mask: Mask, turn: Rotation | None, cache: Cache | None, tap: Tap) -> Tensor:
-        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
+        q = self.split(self.q(x))  # (B, H, T, K)
+        k, v = self.split(self.k(x)), self.split(self.v(x))  # (B, G, T, K)
         if turn is not None:
             q, k = turn(q), turn(k)
-        q, k, v = tap("q", q), tap("k", k), tap("v", v)  # (B, H, T, K), then twice (B, G, T, K)
+        q, k, v = tap("q", q), tap("k", k), tap("v", v)
         if cache is not None:
             k, v = cache.extend(self.layer, k, v)  # (B, G, S, K)
         if self.sharing > 1:
@@ -79,17 +87,19 @@ class Attention(nn.Module):
         return x.view(*x.shape[:-1], -1, self.head_width).transpose(1, 2)  # (B, T, H · K) -> (B, H, T, K)
 
 
-# Two GELUs: the tanh form is an approximation that some models were trained with (Hendrycks & Gimpel 2016, section 2).
-# SwiGLU: one layer decides how much of another passes (Shazeer 2020, "GLU Variants Improve Transformer", equation 5).
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "gelu_erf": F.gelu,
-    "swiglu": F.silu,
-}
+def gelu_tanh(x: Tensor) -> Tensor:
+    """An approximation of GELU that some models were trained with (Hendrycks & Gimpel 2016, section 2)."""
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu_tanh": gelu_tanh, "gelu_erf": F.gelu, "swiglu": F.silu}
 
 
 class MLP(nn.Module):
-    """What each position makes of what it has read, on its own."""
+    """What each position makes of what it has read, on its own.
+
+    SwiGLU, where `activation == "swiglu"`: one layer decides how much of another passes (Shazeer 2020, equation 5).
+    """
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -99,8 +109,8 @@ class MLP(nn.Module):
         self.activation = ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor, tap: Tap) -> Tensor:
-        gate = tap("gate", self.gate(x)) if self.gate is not None else None  # (B, T, M), as the next two lines
-        x = tap("pre", self.up(x))
+        gate = tap("gate", self.gate(x)) if self.gate is not None else None  # (B, T, M)
+        x = tap("pre", self.up(x))  # (B, T, M)
         x = tap("post", self.activation(x) if gate is None else self.activation(gate) * x)
         return tap("out", self.down(x))  # (B, T, D)
 
@@ -117,11 +127,11 @@ class Block(nn.Module):
         self.mlp = MLP(config)
 
     def forward(self, x: Tensor, mask: Mask, turn: Rotation | None, cache: Cache | None, tap: Tap) -> Tensor:
-        x = tap("resid_pre", x)  # (B, T, D), as every line below
+        x = tap("resid_pre", x)
         if self.norm_first:
-            mid = tap("resid_mid", x + self.attn(tap("ln1", self.ln1(x)), mask, turn, cache, tap.at("attn")))
+            mid = tap("resid_mid", x + self.attn(tap("ln1", self.ln1(x)), mask, turn, cache, tap.at("attn")))  # (B, T, D)
             return tap("resid_post", mid + self.mlp(tap("ln2", self.ln2(mid)), tap.at("mlp")))
-        mid = tap("ln1", self.ln1(tap("resid_mid", x + self.attn(x, mask, turn, cache, tap.at("attn")))))
+        mid = tap("ln1", self.ln1(tap("resid_mid", x + self.attn(x, mask, turn, cache, tap.at("attn")))))  # (B, T, D)
         return tap("ln2", self.ln2(tap("resid_post", mid + self.mlp(mid, tap.at("mlp")))))
 
 
@@ -144,9 +154,9 @@ class Transformer(nn.Module):
         cache: Cache | None = None,
         tap: Tap = untapped,
     ) -> Tensor:
-        """Logits (B, T, V) of token ids (B, T); of a classifier (B, C).
-
-        Without either: the last residual stream (B, T, D).
+        """Logits (B, T, V) of token ids (B, T), where `head in ("lm", "mlm")`.
+        Logits (B, C) of token ids (B, T), where `head == "classify"`.
+        The last residual stream (B, T, D) of token ids (B, T), where `head in ("pooler", "none")`.
 
         lengths (B): how many tokens of each row are real, when shorter texts were padded on the right.
         cache: what was read before; ids are then what comes next, and the cache is filled with them.
