@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cutaway.core import attention as module
-from cutaway.core.attention import attention, fused_attention, make_mask
+from cutaway.core.attention import ROWS, attention, attention_in_blocks, fused_attention, make_mask
 from cutaway.core.tap import Tap
 
 
@@ -96,3 +96,61 @@ def test_nothing_else_decides_causality() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in core.glob("*.py"))
     assert text.count("<= query_pos") == 1
     assert not re.search(r"\b(tril|triu)\b", text)
+
+
+LONG = 2 * ROWS + 7  # two whole blocks of queries, and one that is not full
+
+
+def long_texts(causal: bool) -> tuple[torch.Tensor, ...]:
+    q, k, v = torch.randn(3, 2, 2, LONG, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    lengths = None if causal else torch.tensor([LONG, LONG - 9])
+    return q, k, v, make_mask(torch.arange(LONG), torch.arange(LONG), causal, lengths).readable
+
+
+@pytest.mark.parametrize("causal", (True, False))
+def test_blocks_of_queries_are_the_whole(causal: bool) -> None:
+    """Each tap sees the whole tensor, z comes out the same within rounding, and whoever looks changes no bit of it."""
+    q, k, v, mask = long_texts(causal)
+    at_once: dict[str, torch.Tensor] = {}
+    expected = attention(q, k, v, mask, Tap(lambda name, x: at_once.setdefault(name, x)))
+    seen: dict[str, torch.Tensor] = {}
+    z = attention_in_blocks(q, k, v, mask, Tap(lambda name, x: seen.setdefault(name, x)))
+    assert list(seen) == ["scores", "pattern", "z"]
+    for name, x in at_once.items():
+        assert seen[name].shape == x.shape and (seen[name] - x).abs().max() < 1e-14, name
+    assert (z - expected).abs().max() < 1e-14
+    assert torch.equal(z, attention_in_blocks(q, k, v, mask, Tap(lambda name, x: x, only=())))
+
+
+@pytest.mark.parametrize("name", ("scores", "pattern", "z"))
+def test_blocks_go_on_with_what_a_tap_puts_in_place(name: str) -> None:
+    q, k, v, mask = long_texts(causal=True)
+    change = Tap(lambda tap, x: x.roll(1, dims=2) * 0.5 if tap == name else x)
+    expected = attention(q, k, v, mask, change)
+    assert (attention_in_blocks(q, k, v, mask, change) - expected).abs().max() < 1e-14
+    assert (attention(q, k, v, mask) - expected).abs().max() > 1e-3
+
+
+def test_blocks_of_scores_are_never_whole_unless_asked_for() -> None:
+    """What a block holds is ROWS queries' scores; nothing in a run that nobody looks at is larger than that."""
+    q, k, v, mask = long_texts(causal=True)
+    sizes: list[int] = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            out = func(*args, **(kwargs or {}))
+            if isinstance(out, torch.Tensor):
+                sizes.append(out.shape[-2] if out.dim() > 1 and out.shape[-1] == LONG else 0)
+            return out
+
+    with Watch():
+        attention_in_blocks(q, k, v, mask, Tap(lambda name, x: x, only=()))
+    assert max(sizes) == ROWS
+
+
+def test_a_tap_sees_only_what_it_asks_for() -> None:
+    seen: list[str] = []
+    tap = Tap(lambda name, x: seen.append(name) or x, only={"blocks.0.attn.z"}).at("blocks.0").at("attn")  # type: ignore[func-returns-value]
+    q, k, v, mask = long_texts(causal=True)
+    attention(q, k, v, mask, tap)
+    assert seen == ["blocks.0.attn.z"]

@@ -31,6 +31,42 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, tap: Tap = untapped
 # [end]
 
 
+ROWS = 256  # queries at a time: at 1,024 tokens, scores and pattern of 12 heads are then 13 MB each, not 50
+
+
+def attention_in_blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, tap: Tap) -> Tensor:
+    """`attention`, for ROWS queries at a time: no query's row depends on another's, so what nobody asks for is never held whole.
+
+    A tap still sees whole tensors, put together from the blocks; if it puts another in its place, the blocks go on with that.
+    """
+    if q.shape[2] <= ROWS:
+        return attention(q, k, v, mask, tap)
+    wanted = [name for name in ("scores", "pattern") if tap.wants(name)]
+    put: dict[str, Tensor] = {}
+
+    def run() -> dict[str, Tensor]:
+        parts: dict[str, list[Tensor]] = {name: [] for name in (*wanted, "z")}
+        for start in range(0, q.shape[2], ROWS):
+            rows = slice(start, start + ROWS)
+
+            def see(name: str, x: Tensor, rows: slice = rows) -> Tensor:
+                x = put[name][:, :, rows] if name in put else x
+                if name in parts:
+                    parts[name].append(x)
+                return x
+
+            attention(q[:, :, rows], k, v, mask[:, :, rows], Tap(see))
+        return {name: torch.cat(part, dim=2) for name, part in parts.items()}
+
+    whole = run()
+    for name in wanted:
+        seen = tap(name, whole[name])
+        if seen is not whole[name]:
+            put[name] = seen
+            whole = run()
+    return tap("z", whole["z"])
+
+
 @dataclass(frozen=True)
 class Mask:
     """Who may read whom: `readable` (1 or B, 1, T, S) is true where position T may read position S."""

@@ -3,7 +3,7 @@
 Nothing is registered on the model: a tap is an argument that travels down the forward pass, so none can outlive a run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -15,16 +15,23 @@ See = Callable[[str, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Tap:
-    """Calls `see(full name, tensor)` at every tap; what `see` returns is what the model goes on with."""
+    """Calls `see(full name, tensor)` at every tap, or at those in `only`; what `see` returns is what the model goes on with.
+
+    `see` must not write into the tensor: what it has to change, it returns anew.
+    """
 
     see: See
     place: str = ""
+    only: Collection[str] | None = None  # full names
 
     def __call__(self, name: str, x: Tensor) -> Tensor:
-        return self.see(self.place + name, x)
+        return self.see(self.place + name, x) if self.wants(name) else x
 
     def at(self, place: str) -> "Tap":
-        return Tap(self.see, f"{self.place}{place}.")
+        return Tap(self.see, f"{self.place}{place}.", self.only)
+
+    def wants(self, name: str) -> bool:
+        return self.only is None or self.place + name in self.only
 
 
 class Untapped(Tap):

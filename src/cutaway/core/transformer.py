@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cutaway.core.attention import Mask, attention, fused_attention, make_mask
+from cutaway.core.attention import Mask, attention_in_blocks, fused_attention, make_mask
 from cutaway.core.cache import Cache
 from cutaway.core.config import Config
 from cutaway.core.heads import HEADS
@@ -80,7 +80,7 @@ class Attention(nn.Module):
             k, v = cache.extend(self.layer, k, v)  # (B, G, S, K)
         if self.sharing > 1:
             k, v = k.repeat_interleave(self.sharing, dim=1), v.repeat_interleave(self.sharing, dim=1)  # (B, H, S, K)
-        z = fused_attention(q, k, v, mask) if tap is untapped else attention(q, k, v, mask.readable, tap)
+        z = fused_attention(q, k, v, mask) if tap is untapped else attention_in_blocks(q, k, v, mask.readable, tap)
         return tap("out", self.out(z.transpose(1, 2).flatten(2)))  # (B, T, D)
 
     def split(self, x: Tensor) -> Tensor:
@@ -162,6 +162,15 @@ class Transformer(nn.Module):
         cache: what was read before; ids are then what comes next, and the cache is filled with them.
         Raises TextError, before anything is computed, for a text that does not fit the context.
         """
+        x, mask, turn = self.begin(ids, lengths, cache, tap)  # (B, T, D)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, mask, turn, cache, tap.at(f"blocks.{layer}"))
+        if cache is not None:
+            cache.advance(ids.shape[1])
+        return self.end(x, tap)
+
+    def begin(self, ids: Tensor, lengths: Tensor | None, cache: Cache | None, tap: Tap) -> tuple[Tensor, Mask, Rotation | None]:
+        """What enters the first block, and what every block is told: who may read whom, and the turn of each position."""
         start = cache.length if cache is not None else 0
         end = start + ids.shape[1]
         if end > self.config.context:
@@ -169,13 +178,12 @@ class Transformer(nn.Module):
         key_pos = torch.arange(end, device=ids.device)  # (S)
         query_pos = key_pos[start:]  # (T)
         mask = make_mask(query_pos, key_pos, self.config.causal, lengths)
-
         x = self.embed(ids, query_pos, tap)  # (B, T, D)
         turn = make_rotation(self.config, query_pos, x.dtype) if self.config.positions == "rotary" else None
-        for layer, block in enumerate(self.blocks):
-            x = block(x, mask, turn, cache, tap.at(f"blocks.{layer}"))
-        if cache is not None:
-            cache.advance(ids.shape[1])
+        return x, mask, turn
+
+    def end(self, x: Tensor, tap: Tap) -> Tensor:
+        """What the model says about the stream (B, T, D) that leaves its last block."""
         if self.ln_f is not None:
             x = tap("ln_f", self.ln_f(x))
         return cast(Tensor, self.head(x, tap)) if self.head is not None else x
