@@ -18,6 +18,7 @@ from cutaway.core.transformer import Transformer, holding
 from cutaway.errors import ConfigError, ModelError, TextError
 from cutaway.text.tokenizer import Piece, Tokenizer
 from cutaway.trace.edit import Edit, Edits, editing
+from cutaway.trace.lazy import Keep, Metric
 from cutaway.trace.record import Trace, record
 from cutaway.weights.hash import weights_sha256
 
@@ -152,9 +153,14 @@ class Model:
         tap = Tap(editing(self.edits)) if self.edits else untapped
         return self.transformer(ids, lengths=lengths, tap=tap)  # type: ignore[no-any-return]
 
-    def trace(self, texts: str | Sequence[str]) -> Trace:
-        """Every tap of one run, through the eager kernel, under the edits in force."""
-        return record(self, list(texts) if isinstance(texts, Sequence) and not isinstance(texts, str) else [texts])
+    def trace(self, texts: str | Sequence[str], *, keep: Keep = None, grad: Metric | None = None) -> Trace:
+        """Every tap of one run, through the eager kernel, under the edits in force.
+
+        The residual stream is kept, the rest is computed again when it is read, bit for bit; `keep` names taps, with `*`,
+        that are to be kept as well, or "all". `grad` is a function from the logits (B, T, V) to one number: every tap is
+        then kept, and `trace.grad(tap)` is that number's gradient there.
+        """
+        return record(self, list(texts) if isinstance(texts, Sequence) and not isinstance(texts, str) else [texts], keep, grad)
 
     @contextmanager
     def edit(self, changes: Mapping[str, Edit | Callable[[Tensor], Tensor]]) -> Iterator[Edits]:

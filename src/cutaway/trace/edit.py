@@ -52,13 +52,13 @@ def scale(factor: float, *, head: Places = None, position: Places = None) -> Edi
 
 def add(value: Tensor | float, *, head: Places = None, position: Places = None) -> Edit:
     """Add a number, or a tensor that broadcasts to the chosen places."""
-    vector = torch.as_tensor(value)
+    vector = torch.as_tensor(value).clone()
     return Edit(f"add {shape(vector)}", lambda model, tap: lambda x, at: x[at] + fitted(vector, x[at]), head, position)
 
 
 def replace(value: Tensor | float, *, head: Places = None, position: Places = None) -> Edit:
     """Write a number, or a tensor that broadcasts to the chosen places."""
-    tensor = torch.as_tensor(value)
+    tensor = torch.as_tensor(value).clone()
     return Edit(f"replace by {shape(tensor)}", lambda model, tap: lambda x, at: fitted(tensor, x[at]), head, position)
 
 

@@ -1,19 +1,19 @@
-"""A trace: every tap of one run, kept.
+"""A trace: every tap of one run, to be read by name.
 
-Reading gives copies, so that nothing done to them can change what was recorded.
+Reading gives copies, so that nothing done to them can change what was recorded. What is kept and what is computed again:
+see `cutaway.trace.lazy`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
-from cutaway.core.tap import Tap
-from cutaway.errors import TapError, TextError
+from cutaway.errors import ModelError, TapError, TextError
 from cutaway.text.spans import find_word
-from cutaway.trace.edit import editing, no_such_tap
+from cutaway.trace.edit import no_such_tap
+from cutaway.trace.lazy import Inputs, Keep, Metric, Taps, run, run_with_gradients
 
 if TYPE_CHECKING:
     from cutaway.model import Model
@@ -63,7 +63,8 @@ class Trace(Mapping[str, Tensor]):
     texts: tuple[str, ...]
     pieces: tuple[tuple["Piece", ...], ...]
     edits: tuple[str, ...]
-    taps: Mapping[str, Tensor]
+    taps: Taps
+    gradients: Mapping[str, Tensor] | None = None
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -74,14 +75,28 @@ class Trace(Mapping[str, Tensor]):
         return self["logits"]
 
     def whole(self, tap: str) -> Tensor:
-        """The tap with its batch dimension, not copied. Raises TapError with the taps that there are."""
+        """The tap with its batch dimension, not copied.
+
+        Raises TapError with the taps that there are; ModelError if it was not kept and the weights have changed since.
+        """
         if tap not in self.taps:
             raise no_such_tap(tap, list(self.taps))
         return self.taps[tap]
 
     def __getitem__(self, tap: str) -> Tensor:
-        value = self.whole(tap).clone()
-        return value[0] if len(self.texts) == 1 else value
+        return self.alone(self.whole(tap))
+
+    def grad(self, tap: str) -> Tensor:
+        """The gradient of the metric that the trace was made with, in the tap's shape. Raises ModelError without one."""
+        if self.gradients is None:
+            raise ModelError("This trace was made without gradients", then="make it with grad=METRIC, a function of the logits")
+        if tap not in self.gradients:
+            raise no_such_tap(tap, list(self.gradients))
+        return self.alone(self.gradients[tap])
+
+    def alone(self, x: Tensor) -> Tensor:
+        """A copy; without the batch dimension, if there is one text."""
+        return x[0].clone() if len(self.texts) == 1 else x.clone()
 
     def __contains__(self, tap: object) -> bool:
         return tap in self.taps
@@ -116,22 +131,17 @@ class Trace(Mapping[str, Tensor]):
         return Attention(layer, head, position, tuple(piece.text for piece in self.pieces[text]), weights, lengths.detach())
 
 
-@torch.no_grad()
-def record(model: "Model", texts: Sequence[str]) -> Trace:
-    """Run the texts, padded on the right to one length, and keep every tap. Raises TextError for an empty or too long text."""
+def record(model: "Model", texts: Sequence[str], keep: Keep = None, grad: Metric | None = None) -> Trace:
+    """Run the texts, padded on the right to one length.
+
+    Raises TextError for an empty or too long text, TapError if `keep` names no tap.
+    """
     ids, lengths, pieces = model.batch(texts)
-    taps: dict[str, Tensor] = {}
-
-    def keep(name: str, x: Tensor) -> Tensor:
-        taps[name] = x
-        return x
-
-    edits = model.edits
-    for group in edits:
+    for group in model.edits:
         group.require_one_length(lengths.tolist())
-    model.transformer(ids, lengths=lengths, tap=Tap(editing(edits, keep)))
-    listed = tuple(line for group in edits for line in group.listed())
-    return Trace(model, tuple(texts), tuple(map(tuple, pieces)), listed, taps)
+    inputs = Inputs(ids, lengths)
+    taps, gradients = run_with_gradients(model, inputs, grad) if grad else (run(model, inputs, keep), None)
+    return Trace(model, tuple(texts), tuple(map(tuple, pieces)), model.listed_edits, taps, gradients)
 
 
 __all__ = ["Attention", "TapError", "Trace", "record"]
