@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from cutaway.fill import Fill
     from cutaway.invariance import Invariance
     from cutaway.predict import NextToken
+    from cutaway.trace.compare import Diff
+    from cutaway.trace.files import SavedTrace
     from cutaway.trace.patch import PatchSweep
     from cutaway.trace.record import Attention, Trace
+    from cutaway.trace.summary import Summary
     from cutaway.trophy import Reading, Trophy
 
 MOST_CELLS = 24_000  # of one picture: beyond that a browser stalls, so a part is drawn and the rest is said
@@ -188,3 +191,16 @@ def patch(result: "PatchSweep") -> str:
 
 def dotted(tap: str, heads: Sequence[int] | None) -> str:
     return tap if heads is None else f"{tap}[{', '.join(map(str, heads))}]"
+
+
+def saved_trace(result: "SavedTrace") -> str:
+    of = {"texts": result.texts, "edits": result.edits, "model": {"name": result.about.facts["model"]}}
+    return render("trace.html", result=of, taps=[(tap, result.tensors.shapes[tap]) for tap in result])
+
+
+def trace_summary(result: "Summary") -> str:
+    return render("trace_summary.html", result=result)
+
+
+def trace_diff(result: "Diff") -> str:
+    return render("trace_diff.html", result=result)

@@ -31,7 +31,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, tap: Tap = untapped
 # [end]
 
 
-ROWS = 256  # queries at a time: at 1,024 tokens, scores and pattern of 12 heads are then 13 MB each, not 50
+ROWS = 128  # queries at a time: at 1,024 tokens, scores and pattern of 12 heads are then 6 MB each, not 50
 
 
 def attention_in_blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, tap: Tap) -> Tensor:

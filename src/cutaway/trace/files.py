@@ -1,7 +1,7 @@
 """Trace files: a trace written down, to be read without its model and compared with another.
 
-A trace file is a safetensors file (https://github.com/huggingface/safetensors#format), which many tools read. Each tensor is one tap, by the
-tap's name and as `Trace.whole` gives it: (B, …), texts padded on the right to one length. Its `__metadata__` holds
+A trace file is a safetensors file (https://github.com/huggingface/safetensors#format), which many tools read. Each tensor is one tap,
+by the tap's name and as `Trace.whole` gives it: (B, …), texts padded on the right to one length. Its `__metadata__` holds
 
     schema      "cutaway-trace 1"; the number goes up when a reader of this one would misunderstand
     trace       JSON, an object with exactly these keys:
@@ -9,7 +9,7 @@ tap's name and as `Trace.whole` gives it: (B, …), texts padded on the right to
       facts     what shaped the numbers: model, weights_sha256 (null for weights in memory), dtype, device, threads, kernel
       causal    true if a position reads itself and what comes before it only
       texts     the texts
-      pieces    of each text the tokens that the model read: id, text, and the span of the text's characters it stands for
+      pieces    of each text the tokens that the model read: id, text, bytes, and the span of the text's characters it stands for
       edits     the edits in force, in words
       taps      the tensors' names, in the order in which the run met them
 
@@ -20,7 +20,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -46,8 +46,8 @@ VERSION = 1
 MOST = 4 * 2**30  # bytes that are written unless more is asked for
 
 FACTS = {"model": str, "weights_sha256": str | None, "dtype": str, "device": str, "threads": int, "kernel": str}
-PIECE = {"id": int, "text": str, "span": [int]}
-FORM = {"cutaway": str, "facts": FACTS, "causal": bool, "texts": [str], "pieces": [[PIECE]], "edits": [str], "taps": [str]}
+PIECE = {"id": int, "text": str, "bytes": [int], "span": [int]}
+FORM: dict[str, Any] = {"cutaway": str, "facts": FACTS, "causal": bool, "texts": [str], "pieces": [[PIECE]], "edits": [str], "taps": [str]}
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -69,7 +69,7 @@ class About:
         return tuple(map(len, self.pieces))
 
     def to_dict(self) -> dict[str, Any]:
-        pieces = [[{"id": piece.id, "text": piece.text, "span": list(piece.span)} for piece in row] for row in self.pieces]
+        pieces = [[asdict(piece) | {"bytes": list(piece.bytes), "span": list(piece.span)} for piece in row] for row in self.pieces]
         listed = {name: list(getattr(self, name)) for name in ("texts", "edits", "taps")}
         return {"cutaway": self.cutaway, "facts": self.facts, "causal": self.causal, "pieces": pieces, **listed}
 
@@ -135,9 +135,6 @@ class SavedTrace(Mapping[str, Tensor]):
         return render.saved_trace(self)
 
 
-Recorded = "Trace | SavedTrace"
-
-
 def about(trace: "Trace | SavedTrace", taps: Sequence[str] = ()) -> About:
     """What is to be said of a trace, or of some of its taps."""
     if isinstance(trace, SavedTrace):
@@ -192,7 +189,8 @@ def save(trace: "Trace", path: Path | str, patterns: Sequence[str] = ("*",), *, 
         write(trace, new, taps)
         new.replace(path)
     except OSError as error:
-        raise CutawayError(f"{path} cannot be written: {error.strerror}", then="name a file in a folder that is there and has room") from error
+        then = "name a file in a folder that is there and has room"
+        raise CutawayError(f"{path} cannot be written: {error.strerror}", then=then) from error
     finally:
         new.unlink(missing_ok=True)
     return load(path)
@@ -225,28 +223,32 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 def load(path: Path | str) -> SavedTrace:
     """Read what a trace file says, and check all of it; a tap is read when it is asked for.
 
-    Raises WeightsError, naming the file and the reason, for one that is damaged; CutawayError for one that is no trace or of a later version.
+    Raises CutawayError, naming the file and the reason: a WeightsError if it is damaged, another if it is no trace, or of another version.
     """
     path = Path(path)
     tensors = Safetensors((path,))
     schema, _, version = tensors.metadata.get("schema", "").partition(" ")
-    if schema != SCHEMA or "trace" not in tensors.metadata:
+    if schema != SCHEMA:
         raise CutawayError(f"{path} is a safetensors file and no trace", expected="what `cutaway trace TEXT --out FILE` wrote")
     if version != str(VERSION):
-        then = "read it with the version that wrote it, or a later one"
-        raise CutawayError(f"{path} is a trace file of version {version}", expected=f"version {VERSION}", then=then)
+        then = "read it with the version of cutaway that wrote it"
+        raise CutawayError(f"{path} is a trace file of version {version!r}", expected=f"version {VERSION}", then=then)
     try:
-        said = json.loads(tensors.metadata["trace"])
-    except (ValueError, RecursionError) as error:
-        raise corrupt(path, f"what it says of its trace is no JSON ({error})", "trace") from error
-    if not fits(said, FORM):
-        raise corrupt(path, "what it says of its trace is not in the form of a trace file", "trace")
-    pieces = tuple(tuple(Piece(one["id"], one["text"], tuple(one["span"])) for one in row) for row in said["pieces"])
-    listed = {name: tuple(said[name]) for name in ("texts", "edits", "taps")}
-    saved = SavedTrace(path, About(said["cutaway"], said["facts"], said["causal"], pieces=pieces, **listed), tensors)
+        saved = SavedTrace(path, understood(json.loads(tensors.metadata["trace"])), tensors)
+    except (KeyError, ValueError, RecursionError) as error:
+        raise corrupt(path, f"what it says of its trace cannot be understood ({error})", "trace") from error
     if wrong := contradiction(saved):
         raise corrupt(path, wrong, "trace")
     return saved
+
+
+def understood(said: Any) -> About:
+    """Raises ValueError if it is not in the form of a trace file."""
+    if not fits(said, FORM):
+        raise ValueError("it has other keys, or values of another type")
+    pieces = tuple(tuple(Piece(one["id"], one["text"], bytes(one["bytes"]), tuple(one["span"])) for one in row) for row in said["pieces"])
+    texts, edits, taps = (tuple(said[name]) for name in ("texts", "edits", "taps"))
+    return About(said["cutaway"], said["facts"], said["causal"], texts, pieces, edits, taps)
 
 
 def fits(value: Any, form: Any) -> bool:
@@ -269,6 +271,7 @@ def contradiction(saved: SavedTrace) -> str | None:
         return "the taps that it names are not the tensors that it holds"
     for tap, shape in shapes.items():
         positions = shape[-2] if len(shape) > 2 else max(said.lengths)
-        if len(shape) < 2 or shape[0] != len(said.texts) or positions != max(said.lengths):
+        keys = shape[-1] if tap.endswith(("attn.scores", "attn.pattern")) else positions
+        if len(shape) < 2 or shape[0] != len(said.texts) or {positions, keys} != {max(said.lengths)}:
             return f"{tap} is {shape}, of {len(said.texts)} texts with {max(said.lengths)} tokens at most"
     return None
