@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import transformers
 import cutaway
 from cutaway.core.config import Config
 from cutaway.invariance import Invariance
+from cutaway.lab import winograd
 from cutaway.model import Model
 from cutaway.shipped import shipped_folder, shipped_names
-from cutaway.text.spans import find_word
+from cutaway.text.spans import find_word, pieces_of
 from cutaway.train.score import score
 from cutaway.worlds import TIERS, Twin, twin_set
 from cutaway.worlds.nouns import CLASSES
@@ -146,33 +146,19 @@ def test_a_twin_that_differs_before_the_pronoun_differs_at_it(name: str) -> None
         assert any(not torch.equal(a[f"blocks.{n}.attn.pattern"][:, place], b[f"blocks.{n}.attn.pattern"][:, place]) for n in range(3))
 
 
-def winograd(data: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Consecutive schemas with the same answers, different text, and a common first word: before it nothing could be compared."""
-    schemas = json.loads((data / "winograd/wsc.json").read_text(encoding="utf-8"))
-    pairs = [(a, b) for a, b in pairwise(schemas) if a["answers"] == b["answers"] and sentence(a) != sentence(b)]
-    return [(a, b) for a, b in pairs if sentence(a).split()[0] == sentence(b).split()[0]]
-
-
-def sentence(schema: dict[str, Any]) -> str:
-    return " ".join([schema["txt1"], schema["pron"], schema["txt2"]]).strip()
-
-
 def test_winograd_twins(data: Path) -> None:
     """Every pair of consecutive Winograd schemas with the same answers: causal identical on each, bidirectional on none."""
-    pairs = winograd(data)
-    assert len(pairs) == 142
+    pairs = winograd.twins(winograd.collection(data))
     gpt2 = cutaway.load_tokenizer(data / "tokenizers/gpt2")
-    assert sum(len(gpt2.encode(sentence(a))) == len(gpt2.encode(sentence(b))) for a, b in pairs) == 104
+    assert len(pairs) == 142
+    assert sum(len(gpt2.encode(a.sentence)) == len(gpt2.encode(b.sentence)) for a, b in pairs) == 104
     late = 0
     for a, b in pairs:
-        one, two = sentence(a), sentence(b)
+        one, two = a.sentence, b.sentence
         for name in CAUSAL:
             result = cutaway.invariance(nano(name), one, two)
             assert result.identical, one
             assert result.a_a == 0.0
-            pieces = nano(name).pieces(one)
-            start = len(a["txt1"]) + 1
-            place = max(n for n, piece in enumerate(pieces) if piece.span[0] < start + len(a["pron"]))
-            late += place < result.first_difference
+            late += pieces_of(nano(name).pieces(one), *a.span)[-1] < result.first_difference
         assert not cutaway.invariance(nano("nano-roberta"), one, two).identical, one
     assert late >= 2 * 100  # in most, the deciding word comes after the pronoun, and so the attention there is identical too

@@ -54,7 +54,39 @@ UDHR = Data(
         "tur.txt": "52647ca86977e1a0e2af8050e9a8e40dc2966d535e8d3de133f00fca8d2d0974",
     },
 )
-KNOWN = {data.name: data for data in (UDHR,)}
+WSC = Data(
+    name="wsc",
+    title="The Winograd Schema Challenge: 283 schemas with pronoun and answers",
+    source="https://github.com/qiaobaochen/Winograd-Schema-Challenge/blob/5e8d4ec60731/data/WSCollection.xml, made into JSON",
+    licence="CC BY 4.0",
+    folder="winograd",
+    files={"wsc.json": "18d1f0e8bbfb8fb8f6135b18811b5752721bc9ec823d6330133f653fc7940bb0"},
+)
+WSC273 = Data(
+    name="wsc273",
+    title="WSC273: the first 273 Winograd schemas in cloze form, the right answer always first",
+    source="https://github.com/vid-koci/bert-commonsense/blob/72486e3223ba/data/wsc273.txt, made into JSON",
+    licence="CC BY 4.0",
+    folder="winograd",
+    files={"wsc273.json": "ec8a33708e80d8b41b27069d0ba61bac4afb4567509d599821f0c5b60e0275f1"},
+)
+PDP60 = Data(
+    name="pdp60",
+    title="PDP-60: the Pronoun Disambiguation Problems in cloze form",
+    source="https://github.com/vid-koci/bert-commonsense/blob/72486e3223ba/data/PDP.txt, made into JSON",
+    licence="CC BY 4.0",
+    folder="winograd",
+    files={"pdp60.json": "1312e320fe833e0c873e52bed5049dba99aa7fe313c7ad569e24212bb03c09d8"},
+)
+WINOGRANDE = Data(
+    name="winogrande-dev",
+    title="WinoGrande 1.1, the development set",
+    source="https://github.com/tunx-cyber/FedLS/blob/3d9b3cca9d9c/dataset/winogrande/test.json, made into JSON lines",
+    licence="CC BY",
+    folder="winograd",
+    files={"winogrande-dev.jsonl": "69f3d7f3a900d775339b04c7de672609c40fca573e50f594f2ae66d8782505be"},
+)
+KNOWN = {data.name: data for data in (UDHR, WSC, WSC273, PDP60, WINOGRANDE)}
 
 
 def find(name: str, root: Path | None = None) -> list[Path]:
