@@ -39,6 +39,8 @@ BELOW = {
     "tokens": {"locate", "text", "render"},
     "catalog": {"charts", "core", "families", "render", "shipped", "weights"},
     "about": {"charts", "core", "families", "locate", "render", "settings", "shipped", "weights"},
+    "source": {"about", "core", "families", "render"},
+    "diff_models": {"about", "core", "families", "render", "source"},
     "train": {"core", "families", "text", "weights", "worlds"},
     "lab": {
         *("core", "finding_out", "invariance", "load", "model", "render", "shipped"),

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from cutaway.diff_models import ModelDifference
     from cutaway.fill import Fill
     from cutaway.invariance import Invariance
     from cutaway.predict import NextToken
+    from cutaway.source import Source
     from cutaway.trace.compare import Diff
     from cutaway.trace.files import SavedTrace
     from cutaway.trace.patch import PatchSweep
@@ -204,3 +206,13 @@ def trace_summary(result: "Summary") -> str:
 
 def trace_diff(result: "Diff") -> str:
     return render("trace_diff.html", result=result)
+
+
+def source(result: "Source") -> str:
+    return render("source.html", result=result)
+
+
+def model_difference(result: "ModelDifference") -> str:
+    kinds = {"+": "a", "-": "b", "@": "soft"}
+    lines = [(line, kinds.get(line[:1], "")) for line in result.code.splitlines()]
+    return render("diff_models.html", result=result, lines=lines)

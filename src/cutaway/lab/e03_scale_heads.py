@@ -143,7 +143,7 @@ def scale_heads(
     *,
     texts: int = 12,
     powers: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0),
-    twins: int = 300,
+    twins: int = 552,
     tier: str = "distractors",
 ) -> Iterator[Measurement]:
     """`texts` passages of the micro-world, as the model reads them. powers: of d, that the scores are divided by; 1/2 is one of them.
