@@ -12,7 +12,7 @@ from cutaway.core.attention import ROWS
 from cutaway.core.cache import Cache
 from cutaway.model import Model
 from cutaway.trace.edit import Edit
-from cutaway.trace.lazy import Inputs, run
+from cutaway.trace.lazy import Inputs, run, stage_of
 from tests.conftest import oracle, tokenizer_folder, worded
 
 TEXT = "the big cat was in the box"
@@ -102,7 +102,7 @@ def test_at_a_generated_token(kind: str) -> None:
     for tap in reversed(model.taps):
         assert torch.equal(lazy[tap], kept[tap]), tap
     assert torch.equal(cache._store[..., : before.length, :], before._store[..., : before.length, :])
-    assert lazy["blocks.1.attn.pattern"].shape == (1, 4, 1, 7)
+    assert lazy["blocks.1.attn.pattern"].shape == lazy.shapes["blocks.1.attn.pattern"] == (1, 4, 1, 7)
     plain = model.trace(TEXT)
     assert (plain.whole("logits")[:, -1] - model.logits(ids)[:, -1]).abs().max() < 1e-5
     assert not torch.equal(whole.whole("logits"), plain.whole("logits"))
@@ -115,6 +115,13 @@ def test_only_the_stream_is_kept() -> None:
     assert all(tap.startswith("blocks.0.") for tap in trace.taps.last)
     trace.whole("logits")
     assert set(trace.taps.last) == {"ln_f", "logits"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shapes_are_known_without_computing(kind: str) -> None:
+    trace = model_of(kind).trace(TEXTS)
+    assert dict(trace.shapes) == {tap: tuple(trace.taps.again(stage_of(tap))[tap].shape) for tap in trace}
+    assert not trace.taps.last
 
 
 def test_keep_names_taps() -> None:

@@ -27,7 +27,7 @@ BELOW = {
     "render": set(),
     "charts": set(),
     "settings": set(),
-    "trace": {"core", "text", "render"},
+    "trace": {"core", "text", "render", "weights"},  # a trace file is read by the strict reader of safetensors
     "model": {"core", "text", "weights", "trace", "predict"},  # its methods reach the verbs when they are called
     "load": {"core", "families", "locate", "model", "settings", "text", "weights"},
     "sample": {"model"},

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cutaway.load import load as load
     from cutaway.model import Model as Model
     from cutaway.text.tokenizer import load_tokenizer as load_tokenizer
+    from cutaway.trace.compare import diff as diff
     from cutaway.trace.edit import add as add
     from cutaway.trace.edit import function as function
     from cutaway.trace.edit import mean as mean
@@ -26,6 +27,7 @@ _HOMES = {
     "CutawayError": "errors",
     "Model": "model",
     "add": "trace.edit",
+    "diff": "trace.compare",
     "function": "trace.edit",
     "invariance": "invariance",
     "load": "load",

@@ -114,7 +114,7 @@ def attention(result: "Attention") -> str:
 
 
 def trace(result: "Trace") -> str:
-    return render("trace.html", result=result, taps=[(name, tuple(result.whole(name).shape)) for name in result])
+    return render("trace.html", result=result, taps=list(result.shapes.items()))
 
 
 def render(template: str, **values: Any) -> str:

@@ -30,8 +30,6 @@ import torch
 from torch import Tensor
 
 import cutaway
-from cutaway.core.tap import Tap
-from cutaway.core.transformer import Transformer
 from cutaway.errors import CutawayError, ModelError
 from cutaway.text.tokenizer import Piece
 from cutaway.trace.edit import no_such_tap
@@ -48,6 +46,8 @@ MOST = 4 * 2**30  # bytes that are written unless more is asked for
 FACTS = {"model": str, "weights_sha256": str | None, "dtype": str, "device": str, "threads": int, "kernel": str}
 PIECE = {"id": int, "text": str, "bytes": [int], "span": [int]}
 FORM: dict[str, Any] = {"cutaway": str, "facts": FACTS, "causal": bool, "texts": [str], "pieces": [[PIECE]], "edits": [str], "taps": [str]}
+
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -74,7 +74,7 @@ class About:
         return {"cutaway": self.cutaway, "facts": self.facts, "causal": self.causal, "pieces": pieces, **listed}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SavedTrace(Mapping[str, Tensor]):
     """A trace read from a file: its taps, by name, in the order of the run, each read when it is asked for.
 
@@ -152,23 +152,9 @@ def chosen(trace: "Trace | SavedTrace", patterns: Sequence[str]) -> list[str]:
     return [tap for tap in trace if any(fnmatchcase(tap, pattern) for pattern in patterns)]
 
 
-def shapes_of(trace: "Trace") -> Shapes:
-    """The shape of every tap, computing none: the same run on torch's meta device, whose tensors have shapes and no numbers."""
-    seen: Shapes = {}
-
-    def see(name: str, x: Tensor) -> Tensor:
-        seen[name] = tuple(x.shape)
-        return x
-
-    with torch.device("meta"):
-        ids = torch.zeros(len(trace.texts), max(trace.lengths), dtype=torch.long)
-        Transformer(trace.model.config)(ids, lengths=torch.tensor(trace.lengths), tap=Tap(see))
-    return seen
-
-
 def size_of(trace: "Trace", patterns: Sequence[str] = ("*",)) -> int:
     """Bytes that the taps take in a file."""
-    shapes = shapes_of(trace)
+    shapes = trace.shapes
     return sum(torch.Size(shapes[tap]).numel() for tap in chosen(trace, patterns)) * trace.model.dtype.itemsize
 
 
@@ -182,7 +168,7 @@ def save(trace: "Trace", path: Path | str, patterns: Sequence[str] = ("*",), *, 
     size = size_of(trace, taps)
     if size > most:
         given = f"A file of {len(taps)} taps would take {size / 1e9:.2f} GB"
-        then = "name the taps that you need, blocks.5.attn.* for instance; a pattern grows with the square of the text's length"
+        then = "name the taps that you need, 'blocks.5.attn.*' for instance (on the command line --keep)"
         raise CutawayError(given, expected=f"at most {most / 1e9:.2f} GB", then=then)
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -197,7 +183,7 @@ def save(trace: "Trace", path: Path | str, patterns: Sequence[str] = ("*",), *, 
 
 
 def write(trace: "Trace", path: Path, taps: Sequence[str]) -> None:
-    shapes, dtype = shapes_of(trace), trace.model.dtype
+    shapes, dtype = trace.shapes, trace.model.dtype
     described = json.dumps(about(trace, taps).to_dict())
     header: dict[str, Any] = {"__metadata__": {"format": "pt", "schema": f"{SCHEMA} {VERSION}", "trace": described}}
     end = 0
@@ -272,6 +258,8 @@ def contradiction(saved: SavedTrace) -> str | None:
     for tap, shape in shapes.items():
         positions = shape[-2] if len(shape) > 2 else max(said.lengths)
         keys = shape[-1] if tap.endswith(("attn.scores", "attn.pattern")) else positions
-        if len(shape) < 2 or shape[0] != len(said.texts) or {positions, keys} != {max(said.lengths)}:
+        if len(shape) < 2 or 0 in shape or shape[0] != len(said.texts) or {positions, keys} != {max(said.lengths)}:
             return f"{tap} is {shape}, of {len(said.texts)} texts with {max(said.lengths)} tokens at most"
+        if (dtype := saved.tensors[tap].dtype) not in FLOATS or str(dtype) != f"torch.{said.facts['dtype']}":
+            return f"{tap} holds {dtype}, of a run in {said.facts['dtype']}"
     return None

@@ -74,6 +74,23 @@ class Taps(Mapping[str, Tensor]):
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
+    @cached_property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of every tap, computing none: the same run on torch's meta device, whose tensors have shapes and no numbers."""
+        seen: dict[str, tuple[int, ...]] = {}
+
+        def see(name: str, x: Tensor) -> Tensor:
+            seen[name] = tuple(x.shape)
+            return x
+
+        inputs, config = self.inputs, self.transformer.config
+        with torch.device("meta"):
+            past = Cache(config, len(inputs.ids), inputs.cache.room, dtype=torch.float32, device="meta") if inputs.cache else None
+            if past and inputs.cache:
+                past.advance(inputs.cache.length)
+            Transformer(config)(inputs.ids.to("meta"), lengths=inputs.lengths.to("meta"), cache=past, tap=Tap(see))
+        return seen
+
     @torch.no_grad()
     def again(self, stage: Stage) -> dict[str, Tensor]:
         """Every tap of one stage."""

@@ -71,6 +71,11 @@ class Trace(Mapping[str, Tensor]):
         return tuple(len(pieces) for pieces in self.pieces)
 
     @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of every tap, with its batch dimension; none is computed."""
+        return self.taps.shapes
+
+    @property
     def logits(self) -> Tensor:
         return self["logits"]
 
