@@ -1,14 +1,34 @@
 """Chapter 3: why scores are divided by √d. The theory, on independent unit Gaussians; models are measured elsewhere."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cutaway.lab.claims import Claim
+from cutaway.lab.curves import curves
 from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
 from cutaway.lab.statistics import Numbers
+
+if TYPE_CHECKING:
+    from cutaway.charts import Chart
+    from cutaway.lab.record import Record
+
+DRAWN = {
+    "largest": ("The largest of the weights of unit Gaussians", "largest weight"),
+    "entropy": ("The entropy of their softmax", "nats"),
+    "jacobian": ("How much gradient that softmax passes on", "norm of the Jacobian"),
+}
+
+
+def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
+    found = {}
+    for name, (title, axis) in DRAWN.items():
+        rows = [row | {"scores": "q·k / √d" if row["scaled"] else "q·k"} for record in records for row in record.rows(name)]
+        found[title] = curves(rows, title, x="d", y=axis, colour="scores")
+    return found
 
 
 @experiment(
@@ -17,6 +37,7 @@ from cutaway.lab.statistics import Numbers
     version=1,
     question="What happens to a softmax over q·k as the width d grows, with and without the division by √d?",
     needs=None,
+    charts=charts,
     claims=(
         Claim(
             sentence="The variance of q·k is d: divided by d it is not below 0.9 at d = 64",

@@ -8,10 +8,10 @@ import hashlib
 import inspect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from cutaway.core.config import Config
 from cutaway.core.tap import Tap
 from cutaway.core.transformer import Transformer, hold
 from cutaway.lab.claims import Claim
+from cutaway.lab.curves import curves, dots
 from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
 from cutaway.shipped import shipped_folder
@@ -29,6 +30,10 @@ from cutaway.text.tokenizer import Tokenizer, load_tokenizer
 from cutaway.train import checkpoint, data, loop
 from cutaway.train.objectives import IGNORE, Causal
 from cutaway.worlds import passages
+
+if TYPE_CHECKING:
+    from cutaway.charts import Chart
+    from cutaway.lab.record import Record
 
 # The power of d that divides the scores, and whether W_q starts 1/√d as large.
 SCALES = {"d^0": (0.0, False), "d^-1/4": (0.25, False), "d^-1/2": (0.5, False), "d^-1": (1.0, False), "d^0, W_q/√d": (0.0, True)}
@@ -113,6 +118,15 @@ def held_out() -> list[data.Batch]:
     return [data.collate(rows[n : n + 50], 0) for n in range(0, len(rows), 50)]
 
 
+def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
+    sweep, best = "Loss by learning rate, one run each", "Loss of each way of scaling at its best rate"
+    rows = {name: [row for record in records for row in record.rows(name)] for name in ("sweep.loss", "loss")}
+    return {
+        sweep: curves(rows["sweep.loss"], sweep, x="rate", y="nats a token", colour="scale"),
+        best: dots(rows["loss"], best, x="scale", y="nats a token", colour="scale"),
+    }
+
+
 # Sizes and rates were chosen on a pilot with seed 11, two rates and 300 steps; seeds here are others.
 @experiment(
     "e03_scale_training",
@@ -121,6 +135,7 @@ def held_out() -> list[data.Batch]:
     question="Does a model learn better when its scores are divided by √d, each way of scaling with its own best learning rate?",
     needs=None,
     trains=True,
+    charts=charts,
     claims=(
         Claim(
             sentence="Without a scale a model learns worse than with 1/√d, each at its best learning rate",
@@ -131,7 +146,7 @@ def held_out() -> list[data.Batch]:
             fails_if="scores of variance d were no harder to learn from, or the learning rate made up for it",
         ),
         Claim(
-            sentence="So does one with d^-1/4, though less",
+            sentence="So does one with d^-1/4",
             measurement="loss.above[scale=d^-1/4]",
             compare=">",
             bound=0,
