@@ -17,10 +17,11 @@ from torch import Tensor
 
 import cutaway
 from cutaway.model import Model
+from cutaway.trace.attribute import attribute
 from cutaway.trace.names import transformer_lens
 from cutaway.trace.odds import LogOdds
 from cutaway.trace.patch import PatchSweep, patch_sweep
-from tests.conftest import oracle
+from tests.conftest import oracle, worded
 
 CLEAN, CORRUPT = [11, 5, 29, 3, 20, 77], [11, 5, 30, 3, 21, 77]
 FIRST, SECOND = 40, 41
@@ -33,15 +34,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Model, Any]]:
-    """The same weights here and there; without network."""
-    folder = tmp_path_factory.mktemp("gpt2")
+    """The same weights here and there, with a vocabulary of words; without network."""
+    folder, ours = tmp_path_factory.mktemp("gpt2"), worded("gpt2")
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         patch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
         bridges = pytest.importorskip("transformer_lens.model_bridge", reason="pip install 'cutaway[peers]'")
-        model = oracle("gpt2")
+        model = oracle("gpt2", vocab_size=ours.config.vocab_size)
         model.save_pretrained(folder)  # it reads the configuration from there, and takes the weights from memory
-        ours = cutaway.load(oracle("gpt2"))
         yield ours, bridges.TransformerBridge.boot_transformers(str(folder), hf_model=model, device="cpu")
 
 
@@ -126,3 +126,28 @@ def test_patching_one_head(both: tuple[Model, Any]) -> None:
     for n, site in enumerate(found.sites):
         index = (0, list(site.positions), list(site.heads or ()))
         assert found.pairs[0].denoising[n] == pytest.approx(by_hand(bridge, site.tap, index, CLEAN, CORRUPT), abs=1e-5)  # type: ignore[index]
+
+
+@torch.no_grad()
+def test_direct_attribution(both: tuple[Model, Any]) -> None:
+    """Its decomposition of the stream, its frozen scale, its gain and its output matrix give each of our terms."""
+    ours, bridge = both
+    text = "the big cat was in the"
+    found = attribute(ours, text, "box", "dog")
+    one, two = (ours.tokenizer.encode(f" {word}")[0] for word in ("box", "dog"))
+    _, cache = bridge.run_with_cache(ours.batch([text])[0])
+    stack, labels = cache.get_full_resid_decomposition(pos_slice=-1, return_labels=True, expand_neurons=False)
+    direction = (bridge.W_U[:, one] - bridge.W_U[:, two]) * bridge.ln_final.w
+    shares = (cache.apply_ln_to_stack(stack, layer=-1, pos_slice=-1)[:, 0] @ direction).tolist()
+    terms = dict.fromkeys(labels, 0.0)
+    for term in found.terms:
+        if term.head is not None:
+            terms[f"L{term.layer}H{term.head}"] += term.value
+        elif "MLP" in term.name:
+            terms[f"{term.layer}_mlp_out"] += term.value
+        elif term.layer is not None:
+            terms["bias"] += term.value
+        elif term.name != "final norm's bias":
+            terms[term.name.replace("tok_", "")] += term.value
+    assert terms == pytest.approx(dict(zip(labels, shares, strict=True)), abs=1e-5)
+    assert max(map(abs, shares)) > 0.1

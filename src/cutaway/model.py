@@ -137,6 +137,8 @@ class Model:
     def outside(self, text: str) -> list[str]:
         """The words of the text that are not in a nano model's world; of other models none is known."""
         words = self.origin.card.get("words")
+        for special in self.tokenizer.specials if words else ():
+            text = text.replace(special, " ")
         return sorted({word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in words}) if words else []
 
     def batch(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[list[Piece]]]:

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from cutaway.invariance import Invariance
     from cutaway.predict import NextToken
     from cutaway.source import Source
+    from cutaway.trace.attribute import Attribution
     from cutaway.trace.compare import Diff
     from cutaway.trace.files import SavedTrace
+    from cutaway.trace.lens import Lens
     from cutaway.trace.patch import PatchSweep
     from cutaway.trace.record import Attention, Trace
     from cutaway.trace.summary import Summary
     from cutaway.trophy import Reading, Trophy
 
 MOST_CELLS = 24_000  # of one picture: beyond that a browser stalls, so a part is drawn and the rest is said
+MOST_PARTS = 40  # of one table of contributions
 MOST_TOKENS = 64  # columns of one picture
 
 SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
@@ -216,3 +219,15 @@ def model_difference(result: "ModelDifference") -> str:
     kinds = {"+": "a", "-": "b", "@": "soft"}
     lines = [(line, kinds.get(line[:1], "")) for line in result.code.splitlines()]
     return render("diff_models.html", result=result, lines=lines)
+
+
+def lens(result: "Lens") -> str:
+    return render("lens.html", result=result, read=[column.position for column in result.columns])
+
+
+def attribution(result: "Attribution") -> str:
+    """Tokens in their order; parts by size, no more than MOST_PARTS."""
+    of_tokens = result.terms[0].position is not None
+    terms = list(result.terms) if of_tokens else sorted(result.terms, key=lambda term: -abs(term.value))[:MOST_PARTS]
+    largest = max(abs(term.value) for term in terms) or 1
+    return render("attribution.html", result=result, terms=terms, largest=largest, left=len(result.terms) - len(terms))

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from cutaway.errors import TextError
 from cutaway.model import Model
+from cutaway.text.tokenizer import named
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,4 @@ def likeliest(model: Model, logits: Tensor, k: int) -> tuple[Candidate, ...]:
         raise TextError(f"k is {k}", expected="at least 1")
     odds = logits.float().softmax(dim=-1)
     best = odds.topk(min(k, len(odds)))
-    return tuple(Candidate(n, *named(model, n), logits[n].item(), odds[n].item()) for n in best.indices.tolist())
-
-
-def named(model: Model, number: int) -> tuple[str, str]:
-    """The vocabulary's spelling of an id, and its text. Some files have more rows than their vocabulary has ids."""
-    if number >= model.tokenizer.vocab_size:
-        return f"row {number}, which has no token", ""
-    return model.tokenizer.token(number), model.tokenizer.decode([number])
+    return tuple(Candidate(n, *named(model.tokenizer, n), logits[n].item(), odds[n].item()) for n in best.indices.tolist())

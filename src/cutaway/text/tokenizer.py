@@ -43,6 +43,13 @@ class Tokenizer(Protocol):
     def steps(self, text: str) -> Iterator[Step]: ...
 
 
+def named(tokenizer: Tokenizer, number: int) -> tuple[str, str]:
+    """The vocabulary's spelling of an id, and its text. Some files have more rows than their vocabulary has ids."""
+    if number >= tokenizer.vocab_size:
+        return f"row {number}, which has no token", ""
+    return tokenizer.token(number), tokenizer.decode([number])
+
+
 # Where a publisher's vocabulary and merges stand, in the order in which a folder is searched.
 PAIRS = (
     ("vocab.json", "merges.txt"),
