@@ -29,10 +29,12 @@ test-all: weights test
 lint: .venv/tested
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
-	$(BIN)/cog -P --check README.md docs/*.md
+	$(BIN)/cog -P --check README.md docs/*.md docs/experiments/*.md
+	$(BIN)/cutaway --quiet lab figures --to docs/experiments --check
 
 docs: .venv/tested
-	$(BIN)/cog -P -r README.md docs/*.md
+	$(BIN)/cutaway --quiet lab figures --to docs/experiments
+	$(BIN)/cog -P -r README.md docs/*.md docs/experiments/*.md
 
 models: .venv/installed
 	for name in nano-gpt1 nano-gpt2 nano-roberta; do $(BIN)/cutaway train $$name --out models/$$name || exit 1; done

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cutaway.lab.claims import Needs
+from cutaway import charts
 from cutaway.lab.find import find
 from cutaway.lab.publish import read
 
@@ -22,10 +22,15 @@ def test_a_published_record_bears_out_its_claims(path: Path) -> None:
     assert record.facts["commit"]
     assert not record.facts["dirty"]
     (e,) = find(record.experiment)
-    checked = [claim for claim in e.claims if record.model is None or fits(claim.of, record.model["causal"])]
+    checked = e.claims_on(record)
     assert checked
-    assert {claim.check(record.find(claim.measurement)) for claim in checked} <= {"holds", "not measured here"}
+    assert {claim.check(record.find(claim.measurement)) for claim in checked} == {"holds"}
 
 
-def fits(needs: Needs, causal: bool) -> bool:
-    return needs.causal is None or needs.causal == causal
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_its_charts_are_drawn(path: Path) -> None:
+    record = read(path)
+    (e,) = find(record.experiment)
+    for title, chart in (e.charts([record]) if e.charts else {}).items():
+        drawn = charts.svg(chart)
+        assert title.split()[0] in drawn and "mark-" in drawn, title

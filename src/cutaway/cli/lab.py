@@ -1,28 +1,25 @@
-"""`cutaway lab`: the experiments, run into records."""
+"""`cutaway lab`: the experiments, run into records; the records, published and reported."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cutaway.cli import options, output
-from cutaway.cli.progress import experiments as bars
-from cutaway.errors import LabError
+from cutaway.cli import lab_report, options, output
+from cutaway.cli import verify as verifying
+from cutaway.cli.lab_parts import Data, LedgerFile, Listed, Models, Names, say, told
+from cutaway.errors import CutawayError, LabError
 
 if TYPE_CHECKING:
-    from cutaway.lab.experiment import Progress
-    from cutaway.lab.ledger import Ledger
+    from cutaway.lab.ledger import Keeper
+    from cutaway.lab.plan import Skipped, Task
     from cutaway.lab.record import Record
-    from cutaway.lab.runner import Task
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The lab: experiments, their records and their claims.")
-
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAME…", show_default=False, help="Experiments; ./mine.py runs your own file.")]
-Models = Annotated[list[str] | None, typer.Option("--model", metavar="NAME", help="Again for several; default: all shipped that fit.")]
-LedgerFile = Annotated[Path | None, typer.Option("--ledger", metavar="FILE", help="The file of records; or CUTAWAY_LEDGER.")]
-Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder of data sets; or CUTAWAY_DATA.")]
+app.command("report")(lab_report.report)
+app.command("figures")(lab_report.figures)
+verify = verifying.command
 
 
 @app.command("list")
@@ -32,35 +29,38 @@ def show_list(json: options.Json = False, out: options.Out = None) -> None:
     \b
     Example: cutaway lab list
     """
-    from cutaway.lab.find import experiments
+    with output.busy("reading the experiments"):
+        from cutaway.lab.find import experiments
+        from cutaway.lab.published import records
 
-    rows: list[dict[str, Any]] = [
-        {
-            "name": e.name,
-            "chapter": e.chapter,
-            "needs": "no model" if e.needs is None else str(e.needs),
-            "trains": e.trains,
-            "claims": [str(claim) for claim in e.claims],
-            "parameters": {name: p.default for name, p in e.parameters.items()},
-            "question": e.question,
-        }
-        for e in experiments().values()
-    ]
+        rows: list[dict[str, Any]] = [
+            {
+                "name": e.name,
+                "chapter": e.chapter,
+                "version": e.version,
+                "needs": "no model" if e.needs is None else str(e.needs),
+                "trains": e.trains,
+                "data": list(e.data),
+                "claims": [str(claim) for claim in e.claims],
+                "parameters": {name: p.default for name, p in e.parameters.items()},
+                "published": [record.model_name for record in records(e.name)],
+                "question": e.question,
+            }
+            for e in experiments().values()
+        ]
     if json or out:
         return output.as_json({"experiments": rows}, out)
-    console = output.console()
-    for row in rows:
-        console.print(f"{row['name']}   chapter {row['chapter']} · {row['needs']} · {len(row['claims'])} claims", style="bold")
-        console.print(f"    {row['question']}")
-    return None
+    from cutaway.cli.lab_view import show_experiments
+
+    return show_experiments(output.console(), rows)
 
 
 @app.command("run")
 def run(
     names: Names = None,
     models: Models = None,
-    every: Annotated[bool, typer.Option("--all", help="All experiments that fit this machine.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of everything random.")] = 1,
+    every: Annotated[bool, typer.Option("--all", help="All experiments that fit this machine; those that train only by name.")] = False,
+    seeds: Annotated[list[int] | None, typer.Option("--seed", help="Of everything random; again for several. [default: 1]")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter; again for several.")] = None,
     engine: Annotated[str, typer.Option("--engine", help="sequential or ray.")] = "sequential",
     address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster; default: one on this machine.")] = None,
@@ -77,75 +77,86 @@ def run(
     \b
     Example: cutaway lab run e03_eight_lines --json
              cutaway lab run --all
-             cutaway lab run ./mine.py --model ./SmolLM2-135M-Instruct.Q4_1.gguf
+             cutaway lab run ./mine.py --model ./SmolLM2-135M-Instruct.Q4_1.gguf --set twins=100
     """
-    from cutaway.lab import runner
-    from cutaway.lab.find import experiments, find
-    from cutaway.lab.ledger import Ledger
-    from cutaway.lab.parameters import parse
-
-    targets = wanted(names, every)
-    parameters = {e.name: parse(e, settings) for name in targets for e in find(name)} if settings else {}
-    options_of: dict[str, Any] = {"seed": seed, "data": data, "dtype": dtype, "device": device, "offline": offline}
-    with output.busy("reading the models"):
-        tasks, skipped = runner.plan(targets or list(experiments()), models or [], every=every, **options_of)
-    tasks = [replace(task, parameters=parameters.get(task.experiment, {})) for task in tasks]
-    output.note(*(f"{skip.task} is skipped: {skip.why}." for skip in skipped))
-    compute(tasks, skipped, engine, address, Ledger(ledger), json, out)
-
-
-def compute(
-    tasks: list["Task"], skipped: list[Any], engine: str, address: str | None, ledger: "Ledger", json: bool, out: Path | None
-) -> None:
-    """Run the tasks and show their records, even those that the ledger would not take."""
-    from cutaway.lab.runner import NotKeptError
-
-    made: list[Record] = []
-    try:
-        with bars() as progress:
-            made.extend(records(engine, tasks, ledger, address, progress))
-    except NotKeptError as error:
-        present([*made, error.record], skipped, json, out)
-        raise
-    except KeyboardInterrupt:
-        output.note("Stopped; what was finished is kept, and the same command goes on from there.")
-        raise
-    present(made, skipped, json, out)
-
-
-def wanted(names: list[str] | None, every: bool) -> list[str]:
-    if bool(names) == every:
-        given = "Both names and --all were given" if names else "Neither a name nor --all was given"
-        raise LabError(given, expected="one of the two", then="cutaway lab list shows the names")
-    return names or []
-
-
-def records(
-    engine: str, tasks: list["Task"], ledger: "Ledger", address: str | None, progress: Callable[["Task"], "Progress"]
-) -> Iterator["Record"]:
-    from cutaway.lab.engine_ray import on_ray
-    from cutaway.lab.runner import sequential
+    from cutaway.lab.ledger import Keeper, Ledger
 
     if engine not in ("sequential", "ray"):
         raise LabError(f"There is no engine {engine!r}", expected="sequential or ray")
-    return on_ray(tasks, ledger, address) if engine == "ray" else sequential(tasks, ledger, progress)
+    options_of: dict[str, Any] = {"seeds": seeds or [1], "data": data, "dtype": dtype, "device": device, "offline": offline}
+    with output.busy("looking at the models"):
+        tasks, skipped = planned(names or [], models or [], every, settings or [], options_of)
+    output.note(*map(say, skipped))
+    keeper = Keeper(Ledger(ledger))
+    if keeper.error:
+        output.note(f"{keeper.error} What is measured now is shown, and kept nowhere.")
+    compute(tasks, skipped, engine, address, keeper, json, out)
 
 
-def present(made: list["Record"], skipped: list[Any], json: bool, out: Path | None) -> None:
+def planned(
+    names: list[str], models: list[str], every: bool, settings: list[str], options_of: dict[str, Any]
+) -> tuple[list["Task"], list["Skipped"]]:
+    from cutaway.lab.find import experiments, find
+    from cutaway.lab.parameters import parse
+    from cutaway.lab.plan import plan
+
+    if bool(names) == every:
+        given = "Both names and --all were given" if names else "Neither a name nor --all was given"
+        raise LabError(given, expected="one of the two", then="cutaway lab list shows the names")
+    targets = names or list(experiments())
+    parameters = {e.name: parse(e, settings) for name in targets for e in find(name)} if settings else {}
+    tasks, skipped = plan(targets, models, skip_misfits=every, skip_training=every, **options_of)
+    return [replace(task, parameters=parameters.get(task.experiment, {})) for task in tasks], skipped
+
+
+def compute(
+    tasks: list["Task"], skipped: list["Skipped"], engine: str, address: str | None, keeper: "Keeper", json: bool, out: Path | None
+) -> None:
+    """Run the tasks and show their records: those before a failure too, and those that the ledger would not take."""
+    from cutaway.lab.engine_ray import on_ray
+    from cutaway.lab.plan import Skipped
+    from cutaway.lab.runner import sequential
+
+    made: list[Record] = []
+    failure: CutawayError | None = None
+    try:
+        with told(len(tasks)) as progress:
+            found = on_ray(tasks, keeper, progress, address) if engine == "ray" else sequential(tasks, keeper, progress)
+            for one in found:
+                if isinstance(one, Skipped):
+                    output.note(say(one))
+                    skipped = [*skipped, one]
+                else:
+                    made.append(one)
+    except CutawayError as error:
+        failure = error
+    except KeyboardInterrupt:
+        if not keeper.error:
+            output.note("Stopped; what was finished is kept, and the same command goes on where it stopped.")
+        raise
+    present(made, skipped, json, out)
+    if failure or keeper.error:
+        raise failure or keeper.error or AssertionError
+
+
+def present(made: list["Record"], skipped: list["Skipped"], json: bool, out: Path | None) -> None:
     if json or out:
         rest = [{"task": skip.task, "why": skip.why} for skip in skipped]
         return output.as_json({"records": [record.to_dict() for record in made], "skipped": rest}, out)
     from cutaway.cli.lab_view import show_record
 
+    console = output.console()
     for record in made:
-        show_record(output.console(), record)
+        show_record(console, record)
+    left = f", {len(skipped)} skipped" if skipped else ""
+    console.print(f"{len(made)} record{'s' * (len(made) != 1)} made{left}.")
     return None
 
 
 @app.command("publish")
 def publish(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of published records.")],
-    names: Names = None,
+    names: Listed = None,
     ledger: LedgerFile = None,
 ) -> None:
     """Write the newest record of each experiment and model as a file; one of changed, uncommitted code is refused.
@@ -164,7 +175,7 @@ def publish(
 def add(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Records from other machines.")], ledger: LedgerFile = None
 ) -> None:
-    """Take records from other machines into the ledger.
+    """Take records from other machines into the ledger; they stay marked as such.
 
     \b
     Example: cutaway lab add theirs/*.json
@@ -174,3 +185,4 @@ def add(
 
     for record in [read(path) for path in files]:  # all are read before the first is kept
         Ledger(ledger).add(record, origin="elsewhere")
+        output.note(f"Added {record.experiment} on {record.model_name}")

@@ -87,7 +87,7 @@ def show(screen: "Console", result: "Lens") -> None:
         screen.print(f"token {column.position}, {visible(column.token)}: readable by the {result.head}{copying}", style="bold")
         screen.print(table(column))
         answer = f"{visible(column.answer.text)} (probability {number(column.answer.probability)})"
-        screen.print(f"The answer is {answer}. KL: of the last floor to this one, in nats. Shuffled: the control, the head's rows shuffled.")
+        screen.print(f"The answer is {answer}. KL: of the last floor to this one, in nats. Shuffled: the control, its rows shuffled.")
     if result.edits:
         screen.print("Edits in force: " + "; ".join(result.edits))
     screen.print(facts(result.facts), style="dim")

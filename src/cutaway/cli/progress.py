@@ -1,4 +1,4 @@
-"""Bars on standard error, on a terminal only: for each file that comes from the network, and for what the lab is running."""
+"""A bar for each file that comes from the network, on standard error: its name, size, speed and time left. Not for computing."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from cutaway.cli import output
 
 if TYPE_CHECKING:
-    from cutaway.lab.experiment import Progress as Doing
-    from cutaway.lab.runner import Task
     from cutaway.model import Model
     from cutaway.weights.hub.arrival import Progress
 
@@ -51,23 +49,3 @@ def downloads(first: Callable[[], None] = lambda: None) -> "Iterator[Progress | 
         yield tell
     finally:
         bars.stop()
-
-
-@contextmanager
-def experiments() -> "Iterator[Callable[[Task], Doing]]":
-    """What to give as `progress` to the lab: one bar for the units of the task that is running."""
-    from cutaway.lab.experiment import silent
-
-    if output.quiet or not sys.stderr.isatty():
-        yield lambda task: silent
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("starting", total=None)
-
-        def of(task: "Task") -> "Doing":
-            return lambda what, done, total: bars.update(bar, description=f"{task}: {what}", completed=done, total=total)
-
-        yield of

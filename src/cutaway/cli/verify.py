@@ -1,4 +1,4 @@
-"""`cutaway verify`: the claims of the experiments, tested again."""
+"""`cutaway verify`: the claims, tested again."""
 
 import secrets
 from typing import Annotated, Any
@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cutaway.cli import options, output
-from cutaway.cli.lab import Data, Models, Names
-from cutaway.cli.progress import experiments as bars
+from cutaway.cli.lab_parts import Data, Models, Names, say, told
 
 
 def command(
@@ -28,23 +27,24 @@ def command(
     Example: cutaway verify
              cutaway verify e03_eight_lines --seed 7 --json
     """
-    from cutaway.lab import runner
-    from cutaway.lab.find import experiments
-    from cutaway.lab.verify import level_for
-    from cutaway.lab.verify import verify as check
-
     fresh = secrets.randbelow(2**31) if seed is None else seed
-    options_of: dict[str, Any] = {"seed": fresh, "data": data, "dtype": dtype, "device": device, "offline": offline}
-    with output.busy("reading the models"):
-        tasks, _ = runner.plan(names or list(experiments()), models or [], may_train=full, **options_of)
-    output.note(f"Seed {fresh}.")
-    with bars() as progress:
-        checked = list(check(tasks, progress))
-    if json or out:
-        output.as_json({"seed": fresh, "level": level_for(tasks), "claims": [c.to_dict() for c in checked]}, out)
-    else:
-        from cutaway.cli.lab_view import show_checked
+    options_of: dict[str, Any] = {"data": data, "dtype": dtype, "device": device, "offline": offline, "may_train": full}
+    with output.busy("looking at the models"):
+        from cutaway.lab.find import experiments
+        from cutaway.lab.plan import plan
+        from cutaway.lab.verify import verify
 
-        show_checked(output.console(), checked, fresh, level_for(tasks))
-    if any(c.verdict == "fails" for c in checked):
+        tasks, skipped = plan(names or list(experiments()), models or [], seeds=[fresh], skip_misfits=not names, **options_of)
+    if models:
+        output.note(*map(say, skipped))
+    output.note(f"The seed is {fresh}; --seed {fresh} repeats this.")
+    with told(len(tasks)) as progress:
+        result = verify(tasks, progress)
+    if json or out:
+        output.as_json(result.to_dict(), out)
+    else:
+        from cutaway.cli.lab_view import show_verification
+
+        show_verification(output.console(), result)
+    if result.failed:
         raise typer.Exit(1)

@@ -30,13 +30,16 @@ class Needs:
 
     def why_not(self, model: "Model") -> str:
         """Why this model is of the wrong kind, in words; empty if it is of the right one."""
-        config = model.config
-        if self.causal is not None and config.causal != self.causal:
-            return f"{model.name} is {kind(config.causal)}, and this is about {kind(self.causal)} models"
-        if self.heads and config.head not in self.heads:
-            return f"{model.name} has the head {config.head!r}, and this needs {' or '.join(map(repr, self.heads))}"
-        if self.own_world and not model.origin.card:
-            return f"{model.name} was not trained on the micro-world, so its truth is not known there; a nano model is needed"
+        return self.unlike(model.name, model.config.causal, model.config.head, bool(model.origin.card))
+
+    def unlike(self, name: str, causal: bool, head: str, nano: bool) -> str:
+        """The same of a model of which only this is known, because it was not loaded, or a record speaks of it."""
+        if self.causal is not None and causal != self.causal:
+            return f"{name} is {kind(causal)}, and this is about {kind(self.causal)} models"
+        if self.heads and head not in self.heads:
+            return f"{name} has the head {head!r}, and this needs {' or '.join(map(repr, self.heads))}"
+        if self.own_world and not nano:
+            return f"{name} was not trained on the micro-world, so its truth is not known there; a nano model is needed"
         return ""
 
     def __str__(self) -> str:
@@ -81,6 +84,11 @@ class Claim:
             return "holds" if compare(found.value, self.bound) else "fails"
         ends = [compare(end, self.bound) for end in found.interval]
         return "holds" if all(ends) else "undecided" if any(ends) or self.inside(found.interval) else "fails"
+
+    @property
+    def statistical(self) -> bool:
+        """May chance alone make it fail? Not if it is an equality, which has no interval."""
+        return self.compare not in ("==", "!=")
 
     def inside(self, interval: tuple[float, float]) -> bool:
         return interval[0] <= self.bound <= interval[1]

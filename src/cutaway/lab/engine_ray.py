@@ -1,36 +1,45 @@
 """The same tasks on a Ray cluster. Each runs with the thread count that it would have here, so its numbers are the same."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from cutaway.errors import LabError
-from cutaway.lab.ledger import Ledger
+from cutaway.errors import CutawayError, LabError
+from cutaway.lab.experiment import Progress
+from cutaway.lab.ledger import Keeper
+from cutaway.lab.plan import Skipped, Task
 from cutaway.lab.record import Record
-from cutaway.lab.runner import Task, keep, perform
+from cutaway.lab.runner import attempt
 
 
-def on_ray(tasks: Sequence[Task], ledger: Ledger | None, address: str | None = None) -> Iterator[Record]:
-    """Records as they are done, each written to the ledger here. Without an address a cluster is started on this machine.
+def on_ray(
+    tasks: Sequence[Task], keeper: Keeper | None, progress: Callable[[Task], Progress], address: str | None = None
+) -> Iterator[Record | Skipped]:
+    """Results in the order of the tasks, each written to the ledger here. Without an address a cluster is started on this machine.
 
-    Raises LabError without Ray. A run that is stopped keeps the tasks that were done; units within a task are not kept.
+    Other machines must have cutaway, the models, the data sets and an experiment's own file where this one has them.
+    Raises LabError without Ray, or where the cluster cannot be reached. A run that is stopped keeps the tasks that were
+    written; the one under way begins anew.
     """
     try:
         import ray
     except ImportError:
         raise LabError("Ray is not installed", then='install it with: pip install "cutaway[ray]"') from None
-    ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     try:
-        remote = ray.remote(perform_elsewhere)
-        waiting = [remote.options(num_cpus=task.threads).remote(task) for task in tasks]
-        while waiting:
-            done, waiting = ray.wait(waiting)
-            made = Record.from_dict(ray.get(done[0]))
-            if ledger:
-                keep(ledger, made)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise LabError(f"The Ray cluster {address or 'on this machine'} cannot be used: {error}", then="ray status shows one") from None
+    try:
+        remote = ray.remote(attempt)
+        sent = [(task, remote.options(num_cpus=task.threads, max_retries=0).remote(task)) for task in tasks]
+        for task, waiting in sent:
+            progress(task)("on Ray", 0, 1)
+            try:
+                made = ray.get(waiting)
+            except ray.exceptions.RayError as error:
+                cause = getattr(error, "cause", None)
+                raise (cause if isinstance(cause, CutawayError) else LabError(f"{task} failed on Ray: {cause or error}")) from None
+            if keeper and isinstance(made, Record):
+                keeper.keep(made)
             yield made
     finally:
         ray.shutdown()
-
-
-def perform_elsewhere(task: Task) -> dict[str, object]:
-    return perform(task).to_dict()

@@ -11,20 +11,21 @@ becomes a record elsewhere: an experiment writes nothing.
 
 import inspect
 import json
-import os
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from cutaway.errors import ModelError
+from cutaway.errors import LabError, ModelError
 from cutaway.lab.claims import Claim, Needs
 from cutaway.lab.measurement import Measurement, Value
 from cutaway.lab.statistics import Numbers, mean_interval, share_interval
-from cutaway.weights.remember import cache_folder
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
@@ -56,7 +57,7 @@ class Run:
     seed: int = 1
     level: float = 0.95  # confidence of every interval
     data: Path | None = None  # where the data sets lie; see `cutaway.lab.data`
-    models: Path = field(default_factory=lambda: cache_folder() / "trained")  # where models that experiments train are kept
+    models: Path | None = None  # where models that experiments train are kept; None: they are not
     may_train: bool = True
     progress: Progress = silent
     done: MutableMapping[str, Any] = field(default_factory=dict)
@@ -84,15 +85,30 @@ class Run:
         return found
 
     def train_once(self, key: str, train: Callable[[Path], None]) -> Path:
-        """The folder that `train` filled: now, or in an earlier run with the same key. Raises NotTrainedError where it may not."""
-        folder = self.models / key
-        if not folder.is_dir():
-            if not self.may_train:
-                raise NotTrainedError("A model that this needs was not trained here", then="cutaway verify --full trains it")
-            unfinished = self.models / f".{key}.{os.getpid()}.tmp"
-            unfinished.mkdir(parents=True, exist_ok=True)
+        """The folder that `train` filled: now, or in an earlier run with the same key.
+
+        It is there whole or not at all, and of two processes that train the same the first one's stays. `key` must hold all
+        that shapes the training: the configuration, the seed, a hash of the code. Raises NotTrainedError where it may not
+        train, LabError where the folder cannot be written.
+        """
+        home = self.models or Path(mkdtemp(prefix="cutaway-"))
+        folder = home / key
+        if folder.is_dir():
+            return folder
+        if not self.may_train:
+            raise NotTrainedError(f"{key} was not trained here", then="cutaway verify --full trains it")
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            unfinished = Path(mkdtemp(prefix=f".{key}.", dir=home))
+        except OSError as error:
+            given = f"What is trained cannot be kept in {home}: {error.strerror}"
+            raise LabError(given, then="set CUTAWAY_CACHE to a folder that can be written") from None
+        try:
             train(unfinished)
-            unfinished.replace(folder)
+            with suppress(OSError) if folder.is_dir() else nullcontext():  # another process may have been first
+                unfinished.replace(folder)
+        finally:
+            rmtree(unfinished, ignore_errors=True)
         return folder
 
     def exact(self, name: str, value: Value, unit: str = "", *, at: Mapping[str, Any] | None = None, n: int | None = None) -> Measurement:
@@ -152,6 +168,12 @@ class Experiment:
 
     def claims_about(self, model: "Model | None") -> tuple[Claim, ...]:
         return tuple(claim for claim in self.claims if model is None or not claim.of.why_not(model))
+
+    def claims_on(self, record: "Record") -> tuple[Claim, ...]:
+        """The claims about a model of the record's kind."""
+        if (m := record.model) is None:
+            return self.claims
+        return tuple(claim for claim in self.claims if not claim.of.unlike(m["model"], m["causal"], m["head"], m["nano"]))
 
 
 def experiment(

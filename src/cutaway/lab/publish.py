@@ -13,16 +13,16 @@ from cutaway.writing import write_text
 def publish(ledger: Ledger, folder: Path, names: Sequence[str] = ()) -> list[Path]:
     """Write the newest record of each experiment and model as <experiment>.<model>.json; returns the files.
 
-    Raises LabError, before anything is written, for a record of a dirty tree or of no commit, or when there is none.
+    Raises LabError, before anything is written, for records of a dirty tree or of no commit, or when there is none.
     """
     records = ledger.newest(tuple(names))
+    if missing := set(names) - {record.experiment for record in records}:
+        raise LabError(f"The ledger {ledger.path} has no record of {', '.join(sorted(missing))}", then="cutaway lab run makes one")
     if not records:
-        raise LabError(f"The ledger {ledger.path} has no record of {', '.join(names) or 'anything'}", then="cutaway lab run makes one")
-    for record in records:
-        if record.facts.get("dirty") or not record.facts.get("commit"):
-            how = "a tree with changes that were not committed" if record.facts.get("dirty") else "code without a commit"
-            given = f"{record.experiment} on {record.model_name} was measured on {how}"
-            raise LabError(given, expected="a record that names the code it was made by", then="commit, and run it again")
+        raise LabError(f"The ledger {ledger.path} has no record", then="cutaway lab run makes one")
+    if refused := [f"{record.experiment} on {record.model_name} ({why})" for record in records if (why := unrepeatable(record))]:
+        given = f"{', '.join(refused)} cannot be published"
+        raise LabError(given, expected="records that name the code they were made by", then="commit, and run again, or name others")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for record in records:
@@ -30,6 +30,13 @@ def publish(ledger: Ledger, folder: Path, names: Sequence[str] = ()) -> list[Pat
     except OSError as error:
         raise LabError(f"{folder} cannot be written: {error.strerror or error}", then="name a folder that can be") from None
     return [folder / record.file_name for record in records]
+
+
+def unrepeatable(record: Record) -> str:
+    """Why nobody else could run this record's code; empty if anybody can."""
+    if record.facts.get("dirty"):
+        return "its code had changes that were not committed"
+    return "" if record.facts.get("commit") else "its code was without a commit"
 
 
 def read(path: Path) -> Record:

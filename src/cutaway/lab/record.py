@@ -1,11 +1,14 @@
 """A record: what one run of an experiment measured, and everything that shaped it. Never the host, the user or a path."""
 
+import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +18,8 @@ from cutaway.errors import LabError
 from cutaway.lab.measurement import Measurement
 
 SCHEMA = "cutaway.record/1"
+NAME = re.compile(r"\w[\w-]*")  # of an experiment: it becomes the name of a file
+ABSOLUTE = re.compile(r"(?<![\w:/.\\-])(?:/|[A-Za-z]:[/\\])(?:[^\s/\\:]+[/\\])+")  # the folders of a path; an address has its own //
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "tokenizers", "tiktoken")
 
 
@@ -81,11 +86,52 @@ class Record:
             raise LabError(f"This is no record: its schema is {found!r}", expected=SCHEMA)
         rest = {name: value for name, value in given.items() if name != "schema"}
         try:
-            return cls(**{**rest, "measurements": tuple(Measurement.from_dict(m) for m in rest["measurements"])})
-        except (KeyError, TypeError, ValueError) as error:
+            made = cls(**{**rest, "measurements": tuple(Measurement.from_dict(m) for m in rest["measurements"])})
+            made.check()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise LabError(f"This record is damaged: {error}", expected=SCHEMA) from None
+        return made
+
+    def check(self) -> None:
+        """Raises ValueError where a field is not of its type: a record may come from anywhere, and its name becomes a file's."""
+        kinds = {"experiment": str, "version": int, "parameters": dict, "seed": int, "level": float, "facts": dict}
+        wrong = [name for name, kind in kinds.items() if not isinstance(getattr(self, name), kind)]
+        wrong += [] if self.model is None or isinstance(self.model.get("model"), str) else ["model"]
+        if wrong or not NAME.fullmatch(self.experiment):
+            raise ValueError(f"{', '.join(wrong) or 'experiment'} cannot be read")
+
+    def as_written(self) -> Self:
+        """What a file or another process gives back: tuples as lists, numbers of NumPy as plain ones, and no path in any text.
+
+        Raises LabError for NaN, an infinity, or what is no JSON.
+        """
+        try:
+            text = json.dumps(self.to_dict(), allow_nan=False, default=lambda number: number.item())
+        except (ValueError, TypeError, AttributeError) as error:
+            raise LabError(f"{self.experiment} measured what no record can hold: {error}", expected="finite numbers and texts") from None
+        return self.from_dict(scrubbed(json.loads(text)))
+
+    def _repr_html_(self) -> str:
+        from cutaway.lab import tables
+        from cutaway.render import render
+
+        return render("record.html", record=self, measured=tables.measured([self]), shaped=tables.facts([self]))
 
 
+def scrubbed(given: Any) -> Any:
+    """The same without the folders of any path.
+
+    >>> scrubbed({"note": "there is no file /home/ada/sets/wsc.json; see https://example.org/a/b"})
+    {'note': 'there is no file wsc.json; see https://example.org/a/b'}
+    """
+    if isinstance(given, str):
+        return ABSOLUTE.sub("", given)
+    if isinstance(given, dict):
+        return {name: scrubbed(value) for name, value in given.items()}
+    return [scrubbed(value) for value in given] if isinstance(given, list) else given
+
+
+@cache
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in LIBRARIES:
@@ -108,6 +154,7 @@ def machine() -> dict[str, Any]:
     }
 
 
+@cache
 def cpu() -> str:
     """The processor's model, where the system says it."""
     try:
@@ -117,22 +164,32 @@ def cpu() -> str:
         return platform.processor() or platform.machine()
 
 
-def commit() -> dict[str, Any]:
-    """The commit of the checkout that this code runs from, and whether its tree differs from it; None where it is installed."""
+def commit(code: Path | None = None) -> dict[str, Any]:
+    """The commit of the checkout that this code runs from, and whether its tree differs from it; None where it is installed.
+
+    code: an experiment's file of somebody's own. Then that is asked about as well: what lies in no repository has no commit.
+    """
     root = Path(cutaway.__file__).parents[2]
-    if not (root / "pyproject.toml").is_file():
-        return {"commit": None, "dirty": None}
+    ours = state(root, "src", "models", "pyproject.toml") if (root / "pyproject.toml").is_file() else (None, None)
+    if code is None:
+        return dict(zip(("commit", "dirty"), ours, strict=True))
+    theirs = state(code.resolve().parent, code.name)
+    return {"commit": theirs[0], "dirty": theirs[1] or ours[1], "cutaway_commit": ours[0]}
+
+
+def state(folder: Path, *what: str) -> tuple[str | None, bool | None]:
+    """The commit of a folder's repository, and whether something below `what` differs from it."""
     try:
         head, changes = (
-            subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=30).stdout.strip()
-            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", "src", "models", "pyproject.toml"))
+            subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", *what))
         )
     except (OSError, subprocess.SubprocessError):
-        return {"commit": None, "dirty": None}
-    return {"commit": head, "dirty": bool(changes)}
+        return None, None
+    return head, bool(changes)
 
 
 def command() -> str:
     """The command line without its paths: of each the last part alone."""
-    words = [Path(word).name if os.sep in word else word for word in sys.argv[1:]]
+    words = [re.sub(r"[^=]*[/\\](?=[^/\\])", "", word) for word in sys.argv[1:]]
     return " ".join(["cutaway", *words])

@@ -1,58 +1,28 @@
-"""Running experiments: which on which models, one after the other, each of them stopped and taken up again at will."""
+"""Running tasks: one after the other, each of them stopped and taken up again at will, each into a record."""
 
 import hashlib
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import cutaway
-from cutaway.errors import CutawayError, LabError
+from cutaway.errors import TextError
 from cutaway.lab import data, record
-from cutaway.lab.experiment import Experiment, Progress, Run, silent
-from cutaway.lab.find import find
-from cutaway.lab.ledger import Ledger, Units
+from cutaway.lab.experiment import Experiment, NotTrainedError, Progress, Run, silent
+from cutaway.lab.find import is_path
+from cutaway.lab.ledger import Keeper
+from cutaway.lab.plan import Skipped, Task, the_experiment
 from cutaway.lab.record import Record
 from cutaway.load import load
 from cutaway.model import Model
-from cutaway.shipped import shipped_names
-
-
-@dataclass(frozen=True)
-class Task:
-    """One experiment on one model with one seed; everything in it can be sent to another process."""
-
-    target: str  # a name, or the path of a file
-    experiment: str
-    model: str | None
-    seed: int = 1
-    level: float = 0.95
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    data: Path | None = None
-    dtype: str | None = None
-    device: str = "cpu"
-    offline: bool = False
-    may_train: bool = True
-    threads: int = 1
-    command: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.experiment} on {self.model}" if self.model else self.experiment
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A task that was not started, and why."""
-
-    task: str
-    why: str
+from cutaway.weights.remember import cache_folder
 
 
 @lru_cache(maxsize=1)
@@ -61,121 +31,68 @@ def loaded(name: str, dtype: str | None, device: str, offline: bool) -> Model:
     return load(name, dtype=dtype, device=device, offline=offline)
 
 
-def the_experiment(task: Task) -> Experiment:
-    """The one of its file that the task names."""
-    return next(e for e in find(task.target) if e.name == task.experiment)
+def model_of(task: Task, e: Experiment) -> Model | None:
+    return loaded(task.model, task.dtype, task.device, task.offline) if task.model and e.needs is not None else None
 
 
-def plan(
-    targets: Sequence[str], models: Sequence[str], *, every: bool = False, may_train: bool = True, **options: Any
-) -> tuple[list[Task], list[Skipped]]:
-    """The tasks, sorted by model, and what is skipped. Models default to the shipped ones of the right kind.
-
-    every: skip what does not fit rather than refuse it: models of the wrong kind, those too large for this machine's
-    memory, and experiments that train. Raises ModelError for a model of the wrong kind otherwise.
-    """
-    tasks, skipped = [], []
-    for target in targets:
-        for e in find(target):
-            if every and e.trains:
-                skipped.append(Skipped(e.name, f"it trains models of its own; cutaway lab run {e.name} starts it"))
-                continue
-            for name in (models or shipped_names()) if e.needs is not None else [None]:
-                task = Task(target, e.name, name, may_train=may_train, threads=torch.get_num_threads(), command=record.command(), **options)
-                why = unfit(task, e)
-                if why and (every or not models):
-                    skipped.append(Skipped(str(task), why))
-                elif why:
-                    raise LabError(f"{e.name} does not fit: {why}", expected=f"a model of the kind: {e.needs}")
-                else:
-                    tasks.append(task)
-    return sorted(tasks, key=lambda task: task.model or ""), skipped
+def own_file(task: Task) -> Path | None:
+    """The file of an experiment that does not come with a package."""
+    return Path(task.target) if is_path(task.target) else None
 
 
-def unfit(task: Task, e: Experiment) -> str:
-    """Why this task cannot run: the wrong kind of model, or not enough memory; empty if it can."""
-    if task.model is None or e.needs is None:
-        return ""
-    model = loaded(task.model, task.dtype, task.device, task.offline)
-    if why := e.needs.why_not(model):
-        return why
-    wanted, free = memory(model), available()
-    return f"it needs about {wanted / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free" if wanted > free else ""
-
-
-def memory(model: Model) -> int:
-    """Bytes that one eager run with every tap of a short text takes beside the weights, and the weights once more."""
-    config, width = model.config, torch.finfo(model.dtype).bits // 8
-    weights = sum(p.numel() for p in model.transformer.parameters())
-    tokens = min(config.context, 256)
-    per_block = tokens * (12 * config.width + 3 * config.mlp_width) + 3 * config.heads * tokens**2
-    return width * (weights + config.layers * per_block + tokens * config.vocab_size)
-
-
-def available() -> int:
-    import psutil
-
-    return int(psutil.virtual_memory().available)
+@cache
+def code_of(e: Experiment) -> str:
+    """sha256 of all that computes: this package's code but for its faces, and the experiment's own module."""
+    package = Path(cutaway.__file__).parent
+    files = [path for path in sorted(package.rglob("*.py")) if path.relative_to(package).parts[0] != "cli"]
+    own = inspect.getsource(inspect.getmodule(inspect.unwrap(e.function)) or e.function)
+    return hashlib.sha256(b"\0".join([*(path.read_bytes() for path in files), own.encode()])).hexdigest()
 
 
 def key_of(task: Task, e: Experiment, model: Model | None) -> str:
     """What a stopped run must have in common with this one to be taken up."""
-    code = inspect.getsource(inspect.getmodule(inspect.unwrap(e.function)) or e.function)
     sha = (model.weights_sha256 or model.name) if model else None
-    settings = [dict(task.parameters), task.seed, task.level, task.dtype, task.device, task.threads]
-    said = [e.name, e.version, settings, sha, code, record.commit()]
+    files = data.facts(e.data, task.data)
+    said = [e.name, e.version, dict(task.parameters), sha, task.seed, task.level, task.dtype, task.device, task.threads, files, code_of(e)]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def perform(task: Task, ledger: Ledger | None = None, progress: Progress = silent) -> Record:
-    """Run one task and make its record; with a ledger the record is written there, and finished units as they come."""
+def attempt(task: Task, keeper: Keeper | None = None, progress: Progress = silent) -> Record | Skipped:
+    """Perform it, unless something that it needs is not here: a data set, or a model that had to be trained first."""
+    try:
+        return perform(task, keeper, progress)
+    except NotTrainedError as missing:
+        return Skipped(str(task), f"not measured here: {missing}")
+    except TextError as missing:
+        if None in data.facts(the_experiment(task).data, task.data).values():
+            return Skipped(str(task), f"not measured here: {missing}")
+        raise
+
+
+def perform(task: Task, keeper: Keeper | None = None, progress: Progress = silent) -> Record:
+    """Run one task and make its record. With a keeper it is written to the ledger, and finished units as they come."""
     e = the_experiment(task)
-    model = loaded(task.model, task.dtype, task.device, task.offline) if task.model and e.needs is not None else None
+    model = model_of(task, e)
     torch.set_num_threads(task.threads)
     key = key_of(task, e, model)
-    done: MutableMapping[str, Any] = Units(ledger, key) if ledger else {}
-    run = Run(model, task.seed, task.level, task.data, may_train=task.may_train, progress=progress, done=done)
-    started, clock, code = datetime.now(UTC), time.monotonic(), record.commit()  # the code that was loaded, whatever is saved meanwhile
+    done: MutableMapping[str, Any] = keeper.units(key) if keeper else {}
+    run = Run(model, task.seed, task.level, task.data, cache_folder() / "trained", task.may_train, progress, done)
+    facts = facts_of_run(task, e)  # before it runs: of the code that was loaded, whatever is saved meanwhile
+    started, clock = datetime.now(UTC), time.monotonic()
     measured = tuple(e.measure(run, **task.parameters))
     made = Record(
         experiment=e.name,
         version=e.version,
-        parameters=json.loads(json.dumps({name: p.default for name, p in e.parameters.items()} | dict(task.parameters))),
+        parameters={name: p.default for name, p in e.parameters.items()} | dict(task.parameters),
         model=facts_of(model) if model else None,
         seed=task.seed,
         level=task.level,
         measurements=measured,
-        facts={
-            "data": data.facts(e.data, task.data),
-            "threads": task.threads,
-            "cutaway": cutaway.__version__,
-            **code,
-            "versions": record.versions(),
-            "machine": record.machine(),
-            "command": task.command,
-            "started": started.isoformat(timespec="seconds"),
-            "seconds": round(time.monotonic() - clock, 2),
-        },
-    )
-    if ledger:
-        keep(ledger, made, key)
+        facts=facts | {"started": started.isoformat(timespec="seconds"), "seconds": round(time.monotonic() - clock, 2)},
+    ).as_written()
+    if keeper:
+        keeper.keep(made, key)
     return made
-
-
-def keep(ledger: Ledger, made: Record, key: str | None = None) -> None:
-    """Write the record. Raises NotKeptError, which holds it, where the ledger cannot be written: a result is never lost."""
-    try:
-        ledger.add(made, key)
-    except CutawayError as error:
-        raise NotKeptError(made, error) from error
-
-
-class NotKeptError(LabError):
-    """A record was made, and the ledger would not take it."""
-
-    def __init__(self, made: Record, error: CutawayError) -> None:
-        super().__init__(error.given, expected=error.expected, then=error.then)
-        self.record = made
 
 
 def facts_of(model: Model) -> dict[str, Any]:
@@ -188,11 +105,24 @@ def facts_of(model: Model) -> dict[str, Any]:
         "nano": bool(model.origin.card),
         "dtype": facts["dtype"],
         "device": facts["device"],
-        "kernel": "eager",  # experiments look inside, and whoever looks runs the eager kernel
+        "kernel": "eager where taps are read, else sdpa",
         "notes": list(model.origin.notes),
     }
 
 
-def sequential(tasks: Sequence[Task], ledger: Ledger | None, progress: Callable[[Task], Progress]) -> Iterator[Record]:
+def facts_of_run(task: Task, e: Experiment) -> dict[str, Any]:
+    return {
+        "data": data.facts(e.data, task.data),
+        "threads": task.threads,
+        "cutaway": cutaway.__version__,
+        **record.commit(own_file(task)),
+        "code_sha256": code_of(e),
+        "versions": record.versions(),
+        "machine": record.machine(),
+        "command": task.command,
+    }
+
+
+def sequential(tasks: Sequence[Task], keeper: Keeper | None, progress: Callable[[Task], Progress]) -> Iterator[Record | Skipped]:
     for task in tasks:
-        yield perform(task, ledger, progress(task))
+        yield attempt(task, keeper, progress(task))
