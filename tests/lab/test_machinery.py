@@ -113,7 +113,7 @@ def test_ray_gives_what_the_sequential_run_gives(mine: Path, tmp_path: Path) -> 
         done = subprocess.run(command + more, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
         records = sorted(json.loads(done.stdout)["records"], key=lambda record: str(record["experiment"]))
         found.append([(record["experiment"], record["measurements"], record["facts"]["threads"]) for record in records])
-        assert len(Ledger(tmp_path / f"{engine}.sqlite").newest()) == 2
+        assert len(Ledger(tmp_path / f"{engine}.sqlite").newest()) == len(records) > 1
     assert found[0] == found[1]
 
 
