@@ -30,11 +30,14 @@ BELOW = {
     "trace": {"core", "text", "render", "weights"},  # a trace file is read by the strict reader of safetensors
     "model": {"core", "text", "weights", "trace", "predict"},  # its methods reach the verbs when they are called
     "load": {"core", "families", "locate", "model", "settings", "text", "weights"},
-    "sample": {"model"},
+    "sample": {"model", "text"},
     "predict": {"model", "render", "sample"},
     "fill": {"model", "render", "sample"},
     "invariance": {"core", "model", "trace", "render"},
     "finding_out": {"model", "trace", "worlds"},
+    "patterns": {"charts", "render"},
+    "attend": {"core", "model", "patterns", "text", "trace"},
+    "shapes": {"core", "model", "render", "text", "trace"},
     "trophy": {"finding_out", "invariance", "model", "render", "text", "worlds"},
     "tokens": {"locate", "text", "render"},
     "catalog": {"charts", "core", "families", "render", "shipped", "weights"},
@@ -43,7 +46,7 @@ BELOW = {
     "diff_models": {"about", "core", "families", "render", "source"},
     "train": {"core", "families", "text", "weights", "worlds"},
     "lab": {
-        *("core", "finding_out", "invariance", "load", "model", "render", "shipped"),
+        *("about", "charts", "core", "families", "finding_out", "invariance", "load", "locate", "model", "render", "shipped"),
         *("text", "tokens", "trace", "train", "trophy", "weights", "worlds"),
     },
 }

@@ -3,7 +3,8 @@
 What charts have in common is said here. What a chart shows is said by the verb whose result it draws, and computed there.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,14 @@ def svg(chart: "Chart") -> str:
     return drawn
 
 
+def png(chart: "Chart") -> bytes:
+    """The chart as a PNG picture, two dots to each of its units."""
+    import vl_convert
+
+    drawn: bytes = vl_convert.vegalite_to_png(_spec(chart), config=THEME, scale=2)
+    return drawn
+
+
 def html(chart: "Chart", title: str = "Chart") -> str:
     """The chart as a page of its own that answers to the mouse: the scripts (about 1 MB) are in it. Takes some seconds."""
     import vl_convert
@@ -52,19 +61,28 @@ def html(chart: "Chart", title: str = "Chart") -> str:
 
 
 def write_chart(chart: "Chart", path: Path, title: str = "Chart") -> None:
-    """Write the chart to a .html or .svg file, whole or not at all. `title` is the page's.
+    """Write the chart to a .html, .svg or .png file, whole or not at all. `title` is the page's.
 
     Raises CutawayError for another suffix, or a file that cannot be written.
     """
     kind = path.suffix.lower()
-    if kind not in (".html", ".svg"):
-        raise CutawayError(f"{path} is no kind of chart that is drawn here", expected="a name that ends in .html or .svg")
-    text = html(chart, title) if kind == ".html" else svg(chart)
+    if kind not in (".html", ".svg", ".png"):
+        raise CutawayError(f"{path} is no kind of chart that is drawn here", expected="a name that ends in .png, .html or .svg")
+    drawn = png(chart) if kind == ".png" else html(chart, title) if kind == ".html" else svg(chart)
     try:
-        write_text(path, text)
+        _write_bytes(path, drawn) if isinstance(drawn, bytes) else write_text(path, drawn)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise CutawayError(f"{path} cannot be written: {why}", then="name a file in a folder that is there") from None
+
+
+def _write_bytes(path: Path, drawn: bytes) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        new.write_bytes(drawn)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def bars(values: Mapping[str, int], title: str, unit: str) -> "TopLevelMixin":
@@ -109,6 +127,45 @@ def made_of(wholes: Mapping[str, Mapping[str, int]], title: str, unit: str) -> "
     sized = alt.Chart(rows, width=330, height=alt.Step(24)).encode(y=y.axis(None), x=x)
     said = sized.mark_text(align="left", dx=9, color=INK).encode(text="said:N")
     return alt.hconcat(shares, alt.layer(sized.mark_circle(size=90, color=SOFT, opacity=1), said), title=title, spacing=18)
+
+
+def heat(
+    pictures: Mapping[str, Sequence[Sequence[float | None]]],
+    *,
+    title: str,
+    subtitle: Sequence[str] = (),
+    across: int = 1,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> "TopLevelMixin":
+    """Weights from 0 to 1, a picture for each name, so many `across`. None is drawn as a dot: there is no weight.
+
+    rows, columns: what each is called; without names the pictures are small. The colour is the square root of the weight.
+    """
+    import altair as alt
+
+    every = [
+        {"picture": name, "row": rows[t] if rows else t, "column": columns[s] if columns else s, "weight": weight}
+        for name, picture in pictures.items()
+        for t, row in enumerate(picture)
+        for s, weight in enumerate(row)
+    ]
+    height, width = (len(max(lines, key=len)) for lines in (list(pictures.values()), next(iter(pictures.values()))))
+    cell = 14 if columns else 5
+    x = alt.X("column:N", sort=None, title=None, axis=alt.Axis(labelAngle=-90, ticks=False, domain=False) if columns else None)
+    y = alt.Y("row:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False) if rows else None)
+    scale = alt.Scale(type="sqrt", domain=[0, 1], range=["#eef1f4", COLOURS[0]])
+    base = alt.Chart(width=cell * width, height=cell * height).encode(x=x, y=y)
+    squares = base.mark_rect().encode(
+        color=alt.Color("weight:Q", scale=scale, legend=alt.Legend(title="weight", orient="bottom", values=[0, 0.1, 0.5, 1], format="~g"))
+    )
+    dots = base.mark_circle(size=3, color=SOFT, opacity=0.5)
+    layers = alt.layer(
+        squares.transform_filter("datum.weight !== null"), dots.transform_filter("datum.weight === null"), data=alt.InlineData(every)
+    )
+    facet = alt.Facet("picture:N", sort=list(pictures), title=None, header=alt.Header(labelAnchor="start", labelPadding=2))
+    said = alt.TitleParams(title, subtitle=list(subtitle))
+    return layers.facet(facet=facet, columns=across, spacing=14 if columns else 6, title=said)
 
 
 def share(value: float) -> str:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from cutaway.diff_models import ModelDifference
     from cutaway.fill import Fill
     from cutaway.invariance import Invariance
+    from cutaway.patterns import Heads, Links, Rows, Thumbnails
     from cutaway.predict import NextToken
+    from cutaway.shapes import Shapes
     from cutaway.source import Source
     from cutaway.trace.attribute import Attribution
     from cutaway.trace.compare import Diff
@@ -231,3 +233,35 @@ def attribution(result: "Attribution") -> str:
     terms = list(result.terms) if of_tokens else sorted(result.terms, key=lambda term: -abs(term.value))[:MOST_PARTS]
     largest = max(abs(term.value) for term in terms) or 1
     return render("attribution.html", result=result, terms=terms, largest=largest, left=len(result.terms) - len(terms))
+
+
+def attention_page(body: str) -> str:
+    """One self-contained page."""
+    return render("page.html", body=body, title="Attention")
+
+
+def thumbnails(result: "Thumbnails") -> str:
+    small = result.picture()
+    return render("heads.html", kind="thumbnails", result=small, cells=small.to_dict()["cells"])
+
+
+def heads(result: "Heads") -> str:
+    small = result.picture()
+    maps = list(zip(small.heads, small.to_dict()["weights"], small.elsewhere.tolist(), strict=True))
+    return render("heads.html", kind="heads", result=small, maps=maps)
+
+
+def rows(result: "Rows") -> str:
+    small = result.picture()
+    said = small.to_dict()
+    strips = list(zip(small.heads, said["weights"], said["lengths"], said["elsewhere"], strict=True))
+    return render("heads.html", kind="rows", result=small, strips=strips, longest=small.lengths.max().item())
+
+
+def links(result: "Links") -> str:
+    most = MOST_CELLS // (4 * max(map(len, result.links)))
+    return render("heads.html", kind="links", result=result, links=result.links[:most], left=max(0, len(result.links) - most))
+
+
+def shapes(result: "Shapes") -> str:
+    return render("shapes.html", result=result)

@@ -58,9 +58,7 @@ def command(
         result = attribute(loaded, words, answer, against, method=method, position=position)
     output.note(*result.notes)
     if html:
-        from cutaway import render
-
-        output.write(html, render.render("page.html", body=result._repr_html_(), title="Attribution"))
+        output.page(html, result._repr_html_(), "Attribution")
     if json or out:
         output.as_json(result.to_dict(), out)
     else:

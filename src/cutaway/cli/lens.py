@@ -1,6 +1,5 @@
 """`cutaway lens`: what the model's own head reads in the residual stream, floor by floor."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,25 +57,25 @@ def command(
     with output.busy(f"reading with {model}"):
         from cutaway.trace.lens import lens
 
-        number = position is not None and position.lstrip("-").isdigit()
-        places: int | str | Sequence[int] | None = int(position or 0) if number else position
-        if every:
-            last = len(loaded.pieces(words))
-            places = range(max(0, last - MOST_ROWS), last)
-            if last > MOST_ROWS:
-                output.note(f"The last {MOST_ROWS} of {last} positions are read; --position N reads another.")
+        places = asked(position, len(loaded.pieces(words)), every)
         result = lens(loaded, words, positions=places, answer=answer, k=k, seed=seed)
     output.note(*result.notes)
     if html:
-        from cutaway import render
-
-        output.write(html, render.render("page.html", body=result._repr_html_(), title="Lens"))
+        output.page(html, result._repr_html_(), "Lens")
     if json or out:
         output.as_json(result.to_dict(), out)
     elif every:
         grid(output.console(), result)
     else:
         show(output.console(), result)
+
+
+def asked(position: str | None, length: int, every: bool) -> int | str | range | None:
+    if every:
+        if length > MOST_ROWS:
+            output.note(f"The last {MOST_ROWS} of {length} positions are read; --position N reads another.")
+        return range(max(0, length - MOST_ROWS), length)
+    return int(position) if position and position.lstrip("-").isdigit() else position
 
 
 def show(screen: "Console", result: "Lens") -> None:

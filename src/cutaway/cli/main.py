@@ -12,7 +12,24 @@ import typer
 from typer.core import TyperGroup
 
 import cutaway
-from cutaway.cli import about, attribute, diff, diff_models, fill, lab, lens, models, output, source, tokens, trace, train, trophy, verify
+from cutaway.cli import (
+    about,
+    attention,
+    attribute,
+    diff,
+    diff_models,
+    fill,
+    lab,
+    lens,
+    models,
+    output,
+    source,
+    tokens,
+    trace,
+    train,
+    trophy,
+    verify,
+)
 from cutaway.cli import next as next_token
 from cutaway.errors import CutawayError
 
@@ -61,6 +78,7 @@ app.command("fill")(fill.command)
 app.command("tokens")(tokens.command)
 app.command("models")(models.command)
 app.command("about")(about.command)
+app.command("attention")(attention.command)
 app.command("lens")(lens.command)
 app.command("attribute")(attribute.command)
 app.command("trace")(trace.command)

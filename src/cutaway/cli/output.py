@@ -18,7 +18,7 @@ quiet = False  # set once, by --quiet
 
 WIDTH = 100
 ESCAPED = "cutaway"  # our way to treat what a console's encoding lacks
-PLAIN = str.maketrans("␣⏎⇥█·−–×→…’“”�", "_|>#---x>~'\"\"?")
+PLAIN = str.maketrans("␣⏎⇥█▀▄▓▒░·−–×→…’“”�", "_|>####*+---x>~'\"\"?")
 
 
 def escape(error: UnicodeError) -> tuple[str, int]:
@@ -58,6 +58,13 @@ def write(path: Path, text: str) -> None:
         why = getattr(error, "strerror", None) or error
         raise CutawayError(f"{path} cannot be written: {why}", then="name a file in a folder that is there") from None
     note(f"Wrote {path}")
+
+
+def page(path: Path, body: str, title: str) -> None:
+    """A result's HTML as a page that stands alone."""
+    from cutaway.render import render
+
+    write(path, render("page.html", body=body, title=title))
 
 
 def note(*lines: str) -> None:

@@ -141,7 +141,7 @@ def scatter(rows: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
 def scale_heads(
     run: Run,
     *,
-    texts: int = 12,
+    texts: int = 24,
     powers: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0),
     twins: int = 552,
     tier: str = "distractors",
