@@ -22,6 +22,8 @@ CELL = 8  # signs of a token in it
 Position = Annotated[str | None, typer.Option("--position", metavar="WORD|N", help="Where to read: a word's last token, or a number.")]
 Answer = Annotated[str | None, typer.Option("--answer", metavar="WORD", help="Whose rank is shown; default: what the model says there.")]
 Every = Annotated[bool, typer.Option("--all", help="Every position: the likeliest token at each floor.")]
+Most = Annotated[int, typer.Option("-k", help="How many tokens of each floor.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of the control's shuffle.")]
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page as well.")]
 
 
@@ -32,8 +34,8 @@ def command(
     position: Position = None,
     answer: Answer = None,
     every: Every = False,
-    k: Annotated[int, typer.Option("-k", help="How many tokens of each floor.")] = 3,
-    seed: Annotated[int, typer.Option("--seed", help="Of the control's shuffle.")] = 1,
+    k: Most = 3,
+    seed: Seed = 1,
     html: Html = None,
     tokenizer: options.Tokenizer = None,
     dtype: options.Dtype = None,
@@ -44,13 +46,11 @@ def command(
 ) -> None:
     """What the model's own remaining head reads in the residual stream after each floor.
 
-    Readable by the head is not the same as decided. A masked-word model is read at its mask. The control is the same head with its rows
-    shuffled.
+    Readable by the head is not the same as decided. A masked-word model is read at its mask.
 
     \b
     Example: cutaway lens "The trophy didn't fit in the suitcase because it was too big. The"
              cutaway lens "The <mask> was too big." --model nano-roberta --answer trophy
-             cutaway lens "The trophy didn't fit" --all
     """
     words = read_text(text, file)
     loaded = load(model, tokenizer=tokenizer, dtype=dtype, device=device, offline=offline)
@@ -64,10 +64,8 @@ def command(
         output.page(html, result._repr_html_(), "Lens")
     if json or out:
         output.as_json(result.to_dict(), out)
-    elif every:
-        grid(output.console(), result)
     else:
-        show(output.console(), result)
+        (grid if every else show)(output.console(), result)
 
 
 def asked(position: str | None, length: int, every: bool) -> int | str | range | None:

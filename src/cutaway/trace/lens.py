@@ -104,14 +104,9 @@ def lens(
     answer: a word, or an id; default: what the model itself says there. Raises ModelError for a model without a head that
     predicts words, TextError for a place, word or k that is not there, EditError if an edit lies behind the blocks.
     """
-    if model.config.head not in HEADS:
-        given = f"{model.name} has no head that predicts words ({model.config.head}), so its stream cannot be read as words"
-        raise ModelError(given, expected="a model with a language-model or masked-word head, nano-gpt2 or nano-roberta for instance")
+    require_readable(model)
     if k < 1:
         raise TextError(f"k is {k}", expected="at least 1")
-    for name in (tap for group in model.edits for tap in group.changes):
-        if stage_of(name) == "end":
-            raise EditError(f"An edit of {name} is in force, and the lens reads every floor through it", then="take that edit away")
     trace = model.trace(text)
     pieces = trace.pieces[0]
     streams = [*(trace.whole(f"blocks.{n}.resid_pre")[0] for n in range(model.config.layers)), trace.taps.entering[-1][0]]
@@ -131,6 +126,16 @@ def lens(
     tokens = tuple(piece.text for piece in pieces)
     facts = model.facts() | {"kernel": "eager"}
     return Lens(text, tokens, HEADS[model.config.head], tuple(columns), seed, model.listed_edits, notes, facts)
+
+
+def require_readable(model: "Model") -> None:
+    """Raise ModelError without a head that predicts words, EditError under an edit behind the blocks."""
+    if model.config.head not in HEADS:
+        given = f"{model.name} has no head that predicts words ({model.config.head}), so its stream cannot be read as words"
+        raise ModelError(given, expected="a model with a language-model or masked-word head, nano-gpt2 or nano-roberta for instance")
+    for name in (tap for group in model.edits for tap in group.changes):
+        if stage_of(name) == "end":
+            raise EditError(f"An edit of {name} is in force, and the lens reads every floor through it", then="take that edit away")
 
 
 def names(model: "Model") -> list[str]:
