@@ -3,9 +3,9 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,8 +14,13 @@ from torch.nn import functional as F
 
 from cutaway.core import attention as core
 from cutaway.lab.claims import Claim
+from cutaway.lab.curves import dots
 from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
+
+if TYPE_CHECKING:
+    from cutaway.charts import Chart
+    from cutaway.lab.record import Record
 
 BOUNDS = {"float64": 1e-12, "float32": 1e-5}
 PEERS = ("sdpa", "numpy", "transformers")
@@ -33,12 +38,19 @@ def agrees(peer: str, dtype: str) -> Claim:
     )
 
 
+def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
+    title = "How far the eight lines are from others' attention"
+    rows = [row for record in records for row in record.rows("max_abs_diff") if row["value"]]  # an axis of powers has no 0
+    return {title: dots(rows, title, x="peer", y="largest difference", colour="dtype", log=True)}
+
+
 @experiment(
     "e03_eight_lines",
     chapter="03",
     version=1,
     question="Is attention really eight lines, and do they compute what everybody else's attention computes?",
     needs=None,
+    charts=charts,
     claims=(
         Claim(
             sentence="The attention function is eight statement lines",
