@@ -44,7 +44,7 @@ def dots(rows: Rows, title: str, *, x: str, y: str, colour: str, log: bool = Fal
         "height": 280,
         "encoding": {
             "x": {"field": x, "type": "nominal", "sort": None, "title": None, "axis": {"labelAngle": 0}},
-            "xOffset": {"field": colour, "type": "nominal", "sort": None},
+            **({"xOffset": {"field": colour, "type": "nominal", "sort": None}} if colour != x else {}),
             "color": {"field": colour, "type": "nominal", "sort": None},
             "tooltip": [{"field": name} for name in ("model", x, colour, "value", "low", "high")],
         },

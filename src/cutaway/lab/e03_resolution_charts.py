@@ -43,7 +43,7 @@ def drawn(rows: list[dict[str, Any]], title: str) -> dict[str, Any]:
         "facet": {"column": {"field": "set", "title": None}},
         "spec": {
             "width": 250,
-            "height": {"step": 36},
+            "height": {"step": 44, "for": "position"},
             "layer": [
                 {"mark": rule, "encoding": {"x": {"aggregate": "mean", "field": "chance", "type": "quantitative", "title": title}}},
                 {
