@@ -96,7 +96,7 @@ class Run:
         if folder.is_dir():
             return folder
         if not self.may_train:
-            raise NotTrainedError(f"{key} was not trained here", then="cutaway verify --full trains it")
+            raise NotTrainedError("a model that this needs was not trained here", then="cutaway verify --full trains it")
         try:
             home.mkdir(parents=True, exist_ok=True)
             unfinished = Path(mkdtemp(prefix=f".{key}.", dir=home))
