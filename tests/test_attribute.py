@@ -112,10 +112,24 @@ def test_integrated_gradients_are_complete_and_sum_the_slopes(kind: str, monkeyp
     left = []
     for steps in (8, 64, 512):
         monkeypatch.setattr("cutaway.trace.gradients.STEPS", steps)
+        monkeypatch.setattr("cutaway.trace.gradients.MOST", steps)
         _, _, found = asked(kind, "integrated", torch.float64)
         left.append(abs(found.left or 0))
     assert all(few > many for few, many in pairwise(left))
     assert left[-1] < 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integrated_gradients_take_more_steps_while_too_much_is_left(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thrice as many are the middles of parts a third as long, those of before among them: as if there had been no fewer."""
+    monkeypatch.setattr("cutaway.trace.gradients.ENOUGH", 0.0)
+    monkeypatch.setattr("cutaway.trace.gradients.STEPS", 4)
+    monkeypatch.setattr("cutaway.trace.gradients.MOST", 36)
+    _, _, more = asked(kind, "integrated", torch.float64)
+    monkeypatch.setattr("cutaway.trace.gradients.STEPS", 36)
+    _, _, at_once = asked(kind, "integrated", torch.float64)
+    assert [term.value for term in more.terms] == pytest.approx([term.value for term in at_once.terms], rel=1e-9)
+    assert "36 steps" in more.how and any("too few" in note for note in more.notes)
 
 
 def test_a_long_text_goes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from cutaway.core.config import Config
 
 SRC = Path(cutaway.__file__).parent
 FILES = sorted(SRC.rglob("*.py"))
-BASE = ("errors", "registry", "writing")
+BASE = ("errors", "progress", "registry", "writing")
 # Each room, and what it may import besides itself and BASE. Verbs share `model` and what is below it.
 BELOW = {
     "text": set(),

@@ -3,14 +3,13 @@
 What charts have in common is said here. What a chart shows is said by the verb whose result it draws, and computed there.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutaway.errors import CutawayError
-from cutaway.writing import write_text
+from cutaway.writing import unwritable, write_bytes, write_text
 
 if TYPE_CHECKING:
     import altair as alt
@@ -70,19 +69,9 @@ def write_chart(chart: "Chart", path: Path, title: str = "Chart") -> None:
         raise CutawayError(f"{path} is no kind of chart that is drawn here", expected="a name that ends in .png, .html or .svg")
     drawn = png(chart) if kind == ".png" else html(chart, title) if kind == ".html" else svg(chart)
     try:
-        _write_bytes(path, drawn) if isinstance(drawn, bytes) else write_text(path, drawn)
+        write_bytes(path, drawn) if isinstance(drawn, bytes) else write_text(path, drawn)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CutawayError(f"{path} cannot be written: {why}", then="name a file in a folder that is there") from None
-
-
-def _write_bytes(path: Path, drawn: bytes) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        new.write_bytes(drawn)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+        raise unwritable(path, error) from None
 
 
 def bars(values: Mapping[str, int], title: str, unit: str) -> "TopLevelMixin":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cutaway.cli import options, output
-from cutaway.cli.progress import load
+from cutaway.cli.progress import counted, load
 from cutaway.cli.reading import read_text
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def command(
     """
     words = read_text(text, file)
     loaded = load(model, tokenizer=tokenizer, dtype=dtype, device=device, offline=offline)
-    with output.busy(f"{method} with {model}"):
+    with counted(f"{method} with {model}") as tell:
         from cutaway.trace.attribute import attribute
 
-        result = attribute(loaded, words, answer, against, method=method, position=position)
+        result = attribute(loaded, words, answer, against, method=method, position=position, progress=tell)
     output.note(*result.notes)
     if html:
         output.page(html, result._repr_html_(), "Attribution")

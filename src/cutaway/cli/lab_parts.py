@@ -1,6 +1,5 @@
 """What `cutaway lab` and `cutaway verify` share: options, the bar for what is running, and how it is said that something was left out."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cutaway.cli import output
+from cutaway.cli.progress import counted
 
 if TYPE_CHECKING:
-    from cutaway.lab.experiment import Progress
     from cutaway.lab.plan import Skipped, Task
+    from cutaway.progress import Progress
 
 OWN = "Experiments; ./mine.py is a file of your own, and its code is run."
 
@@ -31,22 +30,13 @@ def say(skip: "Skipped") -> str:
 @contextmanager
 def told(count: int) -> Iterator[Callable[["Task"], "Progress"]]:
     """A bar on standard error for what is running, on a terminal only."""
-    if output.quiet or not sys.stderr.isatty():
-        yield lambda task: lambda what, done, of: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
-        bar = bars.add_task("starting", total=None)
-        begun: list[str] = []
+    begun: list[str] = []
+    with counted() as tell:
 
         def of(task: "Task") -> "Progress":
             begun.append(str(task))
             title = f"{len(begun)} of {count}: {task}"
-            bars.reset(bar, total=None, description=title)
-            return lambda what, done, total: bars.update(bar, description=f"{title}: {what}", completed=done, total=total)
+            tell(title, 0, 0)
+            return lambda what, done, total: tell(f"{title}: {what}", done, total)
 
         yield of

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cutaway.errors import CutawayError
-from cutaway.writing import write_text
+from cutaway.writing import unwritable, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,8 +54,7 @@ def write(path: Path, text: str) -> None:
     try:
         write_text(path, text)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CutawayError(f"{path} cannot be written: {why}", then="name a file in a folder that is there") from None
+        raise unwritable(path, error) from None
     note(f"Wrote {path}")
 
 

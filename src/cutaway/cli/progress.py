@@ -1,4 +1,4 @@
-"""A bar for each file that comes from the network, on standard error: its name, size, speed and time left. Not for computing."""
+"""Bars on standard error, on a terminal only: for each file that comes from the network, and for long work that counts its parts."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from cutaway.cli import output
 
 if TYPE_CHECKING:
     from cutaway.model import Model
+    from cutaway.progress import Progress as Counted
     from cutaway.weights.hub.arrival import Progress
 
 
@@ -49,3 +50,25 @@ def downloads(first: Callable[[], None] = lambda: None) -> "Iterator[Progress | 
         yield tell
     finally:
         bars.stop()
+
+
+@contextmanager
+def counted(doing: str = "starting") -> "Iterator[Counted]":
+    """What to give as `progress` to work that counts; each thing done is timed for itself, and what has no number yet just moves."""
+    if output.quiet or not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
+        bar = bars.add_task(doing, total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            if bars.tasks[0].description != what:
+                bars.reset(bar, total=total or None, description=what)
+            bars.update(bar, completed=done, total=total or None)
+
+        yield tell

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from cutaway.errors import CutawayError, LabError
-from cutaway.lab.experiment import Progress
 from cutaway.lab.ledger import Keeper
 from cutaway.lab.plan import Skipped, Task
 from cutaway.lab.record import Record
 from cutaway.lab.runner import attempt
+from cutaway.progress import Progress
 
 
 def on_ray(

@@ -26,6 +26,7 @@ from cutaway.errors import LabError, ModelError
 from cutaway.lab.claims import Claim, Needs
 from cutaway.lab.measurement import Measurement, Value
 from cutaway.lab.statistics import Numbers, mean_interval, share_interval
+from cutaway.progress import Progress, silent
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
@@ -34,12 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Function = Callable[..., Iterable[Measurement]]
-Progress = Callable[[str, int, int], None]  # what is done, how many of how many
 Charts = Callable[[Sequence["Record"]], Mapping[str, "Chart"]]  # by title, of the records of all models
-
-
-def silent(what: str, done: int, of: int) -> None:
-    """Nobody looks."""
 
 
 class NotTrainedError(ModelError):

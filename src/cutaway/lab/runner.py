@@ -15,13 +15,14 @@ import torch
 import cutaway
 from cutaway.errors import TextError
 from cutaway.lab import data, record
-from cutaway.lab.experiment import Experiment, NotTrainedError, Progress, Run, silent
+from cutaway.lab.experiment import Experiment, NotTrainedError, Run
 from cutaway.lab.find import is_path
 from cutaway.lab.ledger import Keeper
 from cutaway.lab.plan import Skipped, Task, the_experiment
 from cutaway.lab.record import Record
 from cutaway.load import load
 from cutaway.model import Model
+from cutaway.progress import Progress, silent
 from cutaway.weights.remember import cache_folder
 
 

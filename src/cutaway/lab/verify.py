@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 from cutaway.lab.claims import Claim, Verdict
-from cutaway.lab.experiment import Experiment, Progress
+from cutaway.lab.experiment import Experiment
 from cutaway.lab.measurement import Measurement
 from cutaway.lab.plan import Skipped, Task, claims_of, the_experiment
 from cutaway.lab.record import Record
 from cutaway.lab.runner import attempt
+from cutaway.progress import Progress
 
 FALSE_ALARMS = 0.01
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

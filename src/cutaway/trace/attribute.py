@@ -9,8 +9,8 @@
 They answer different questions and need not agree. All run through the eager kernel under the edits in force.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cutaway.core.tap import See, Tap
 from cutaway.errors import CutawayError, ModelError, TextError
+from cutaway.progress import Progress, silent
 from cutaway.text.tokenizer import named
 from cutaway.trace.edit import editing
 from cutaway.trace.odds import LogOdds, Word
@@ -79,6 +80,7 @@ class Answer:
     at: int
     first: int
     second: int
+    progress: Progress = silent
 
     def of(self, logits: Tensor) -> Tensor:
         """(B) of logits (B, T, V)."""
@@ -93,6 +95,7 @@ class Answer:
         found = []
         with torch.no_grad():
             for start in range(0, count, size):
+                self.progress("copies of the text", start, count)
                 tap = Tap(editing(self.model.edits, see(slice(start, start + size))))
                 found.append(self.of(self.model.transformer(self.ids.expand(size, -1), tap=tap)))
         return torch.cat(found)[:count].float()
@@ -106,6 +109,7 @@ def attribute(
     *,
     method: str = "direct",
     position: int | None = None,
+    progress: Progress = silent,
 ) -> Attribution:
     """Who contributed to logit(first) − logit(second)?
 
@@ -126,7 +130,7 @@ def attribute(
     if model.config.head not in ("lm", "mlm"):
         given = f"{model.name} has no head that predicts words ({model.config.head}), so there is no answer to attribute"
         raise ModelError(given, expected="a model with a language-model or masked-word head, nano-gpt2 or nano-roberta for instance")
-    answer = asked(model, text, first, second, position)
+    answer = replace(asked(model, text, first, second, position), progress=progress)
     return methods[method](answer)
 
 
@@ -155,7 +159,9 @@ def single(model: "Model", word: Word) -> int:
     return int(ids[0])
 
 
-def result(answer: Answer, method: str, how: str, whole: float, terms: list[Term], adds_to: float | None = None) -> Attribution:
+def result(
+    answer: Answer, method: str, how: str, whole: float, terms: list[Term], adds_to: float | None = None, notes: Sequence[str] = ()
+) -> Attribution:
     """adds_to: what the terms should add up to, if to anything."""
     model = answer.model
     first, second = (named(model.tokenizer, n)[1] for n in (answer.first, answer.second))
@@ -164,7 +170,7 @@ def result(answer: Answer, method: str, how: str, whole: float, terms: list[Term
     facts = model.facts() | {"kernel": "eager"}
     return Attribution(
         method, how, answer.text, tokens, answer.at, first, second, whole, left, tuple(terms), model.listed_edits,
-        model.notes_on(answer.text), facts,
+        (*model.notes_on(answer.text), *notes), facts,
     )  # fmt: skip
 
 

@@ -17,8 +17,6 @@ No weights are in it, and nothing that could be run.
 """
 
 import json
-import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -35,6 +33,7 @@ from cutaway.text.tokenizer import Piece
 from cutaway.trace.edit import no_such_tap
 from cutaway.weights.corrupt import corrupt
 from cutaway.weights.safetensors import DTYPES, Safetensors
+from cutaway.writing import replacing, unwritable
 
 if TYPE_CHECKING:
     from cutaway.trace.record import Trace
@@ -170,15 +169,11 @@ def save(trace: "Trace", path: Path | str, patterns: Sequence[str] = ("*",), *, 
         given = f"A file of {len(taps)} taps would take {size / 1e9:.2f} GB"
         then = "name the taps that you need, 'blocks.5.attn.*' for instance (on the command line --keep)"
         raise CutawayError(given, expected=f"at most {most / 1e9:.2f} GB", then=then)
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        write(trace, new, taps)
-        new.replace(path)
+        with replacing(path) as new:
+            write(trace, new, taps)
     except OSError as error:
-        then = "name a file in a folder that is there and has room"
-        raise CutawayError(f"{path} cannot be written: {error.strerror}", then=then) from error
-    finally:
-        new.unlink(missing_ok=True)
+        raise unwritable(path, error) from error
     return load(path)
 
 
@@ -199,8 +194,6 @@ def write(trace: "Trace", path: Path, taps: Sequence[str]) -> None:
             if tuple(value.shape) != shapes[tap] or value.dtype != dtype:
                 raise ModelError(f"{tap} is {tuple(value.shape)} in {value.dtype}", expected=f"{shapes[tap]} in {dtype}")
             file.write(value.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}

@@ -3,8 +3,6 @@
 Nothing is unpickled. A tensor is read, as a view of the mapped file, when it is asked for.
 """
 
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from cutaway.weights.files import FILE, INDEX, find_weights, weight_map
 from cutaway.weights.header import Place, read_header
 from cutaway.weights.mapped import Bytes, as_tensor, mapped
 from cutaway.weights.source import Shape, Source
+from cutaway.writing import replacing
 
 __all__ = ["FILE", "INDEX", "Safetensors", "open_safetensors", "save_safetensors"]
 
@@ -76,17 +75,12 @@ def save_safetensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mappin
     Raises WeightsError if two names mean one tensor (a tied matrix has one name here), or if the file cannot be written.
     """
     _refuse_aliases(tensors)
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     try:
-        whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-        save_file(whole, new, {"format": "pt", **(metadata or {})})  # transformers refuses a file that does not say "format"
-        with new.open("rb+") as file:
-            os.fsync(file.fileno())
-        new.replace(path)
+        with replacing(path) as new:
+            save_file(whole, new, {"format": "pt", **(metadata or {})})  # transformers refuses a file that does not say "format"
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"{path} cannot be written: {error}") from error
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _check_shards(index: Path, paths: tuple[Path, ...]) -> None:
