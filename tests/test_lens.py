@@ -64,6 +64,7 @@ def test_the_control_reads_another_row() -> None:
     assert [f.answer for f in one.floors] == [f.answer for f in other.floors]
     assert one.floors[-1].shuffled.kl > 0.1
     assert {f.shuffled.rank for f in one.floors} != {1}
+    assert one.floors[-1].shuffled.probability == pytest.approx(1 / model.config.vocab_size, abs=0.1)  # what any token would get
 
 
 def test_places() -> None:
@@ -89,12 +90,12 @@ def test_a_masked_word_model_is_read_at_its_mask_and_copies_elsewhere() -> None:
         lens(model, TEXT)
 
 
-def test_an_answer_of_ones_own_and_what_is_said_of_its_pieces() -> None:
+def test_an_answer_of_ones_own_is_one_piece() -> None:
     model = worded("gpt2")
     found = lens(model, TEXT, answer="dog")
     assert found.columns[0].answer.text == " dog"
-    assert not found.notes
-    assert "first" in lens(model, TEXT, answer="zebra").notes[-1]
+    with pytest.raises(cutaway.CutawayError, match="'zebra' is . pieces .*one piece"):
+        lens(model, TEXT, answer="zebra")
 
 
 @pytest.mark.parametrize("kind", ("classifier", "bert-body"))

@@ -140,7 +140,7 @@ def heat(
         for s, weight in enumerate(row)
     ]
     height, width = (len(max(lines, key=len)) for lines in (list(pictures.values()), next(iter(pictures.values()))))
-    cell = 14 if columns else 5
+    cell = max(14, min(40, 560 // (across * width))) if columns else 5
     x = alt.X("column:N", sort=None, title=None, axis=alt.Axis(labelAngle=-90, ticks=False, domain=False) if columns else None)
     y = alt.Y("row:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False) if rows else None)
     scale = alt.Scale(type="sqrt", domain=[0, 1], range=["#eef1f4", COLOURS[0]])

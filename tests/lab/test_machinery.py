@@ -219,6 +219,9 @@ def test_intervals() -> None:
     assert (round(low, 3), high) == (0.959, 1.0)  # the mirror image of 0 of 90: 0 to 4.1 %
     few = mean_interval([1.0, 2.0, 3.0], 0.95, rng)
     assert few == pytest.approx((2 - 4.302652729749464 / 3**0.5, 2 + 4.302652729749464 / 3**0.5))  # Student's table: t(2) at 97.5 %
+    assert mean_interval([1.0] * 90, 0.95, rng, within=(0, 1)) == pytest.approx((low, 1.0))  # all agree: a share of 90 in 90
+    assert mean_interval([1.0] * 90, 0.95, rng, groups=[0, 1] * 45, within=(0, 1))[0] < 0.35  # but they are two groups
+    assert mean_interval([0.0] * 90, 0.95, rng, within=(-1, 1)) == pytest.approx((2 * (low - 1), 2 * (1 - low)))
     grouped = bootstrap([0.0] * 50 + [1.0] * 50, 0.95, rng, groups=[0] * 50 + [1] * 50)
     alone = bootstrap([0.0] * 50 + [1.0] * 50, 0.95, rng)
     assert grouped == (0.0, 1.0)  # two groups say little, however many values they hold

@@ -131,15 +131,14 @@ def compute(
     except CutawayError as error:
         failure = error
     except KeyboardInterrupt:
-        if not keeper.error:
-            output.note("Stopped; what was finished is kept, and the same command goes on where it stopped.")
-        raise
-    present(made, skipped, json, out)
+        kept = "nothing is kept" if keeper.error else "what was finished is kept, and the same command goes on where it stopped"
+        raise KeyboardInterrupt(f"stopped; {kept}") from None
+    present(made, skipped, keeper.error is None, json, out)
     if failure or keeper.error:
         raise failure or keeper.error or AssertionError
 
 
-def present(made: list["Record"], skipped: list["Skipped"], json: bool, out: Path | None) -> None:
+def present(made: list["Record"], skipped: list["Skipped"], kept: bool, json: bool, out: Path | None) -> None:
     if json or out:
         rest = [{"task": skip.task, "why": skip.why} for skip in skipped]
         return output.as_json({"records": [record.to_dict() for record in made], "skipped": rest}, out)
@@ -149,7 +148,7 @@ def present(made: list["Record"], skipped: list["Skipped"], json: bool, out: Pat
     for record in made:
         show_record(console, record)
     left = f", {len(skipped)} skipped" if skipped else ""
-    console.print(f"{len(made)} record{'s' * (len(made) != 1)} made{left}.")
+    console.print(f"{len(made)} record{'s' * (len(made) != 1)} {'made' if kept else 'measured, and not all kept'}{left}.")
     return None
 
 

@@ -20,11 +20,12 @@ def show_experiments(console: Console, rows: Sequence[Mapping[str, Any]]) -> Non
         claims = len(row["claims"])
         said = [f"chapter {row['chapter']}", f"needs {row['needs']}", f"{claims} claim{'s' * (claims != 1)}"]
         said += ["trains models"] if row["trains"] else []
-        published = ", ".join(row["published"]).replace("none", "yes")
+        published = ", ".join(row["published"])
         console.print(row["name"], style="bold", end="   ")
         console.print(" · ".join(said), style="dim")
         indented(console, row["question"])
-        indented(console, f"published: {published}" if published else f"not published yet; cutaway lab run {row['name']}", style="dim")
+        indented(console, f"published on {published}" if published else f"not published yet; cutaway lab run {row['name']}", style="dim")
+    console.print("A model that is not shipped is given to --model as its folder or file.", style="dim")
 
 
 def indented(console: Console, text: str, style: str = "") -> None:

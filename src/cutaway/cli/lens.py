@@ -20,7 +20,7 @@ MOST_FLOORS = 9  # columns of one grid: what 100 columns hold
 CELL = 8  # signs of a token in it
 
 Position = Annotated[str | None, typer.Option("--position", metavar="WORD|N", help="Where to read: a word's last token, or a number.")]
-Answer = Annotated[str | None, typer.Option("--answer", metavar="WORD", help="Whose rank is shown; default: what the model says there.")]
+Answer = Annotated[str | None, typer.Option("--answer", metavar="WORD", help="A word of one piece; default: what the model says there.")]
 Every = Annotated[bool, typer.Option("--all", help="Every position: the likeliest token at each floor.")]
 Most = Annotated[int, typer.Option("-k", help="How many tokens of each floor.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of the control's shuffle.")]
@@ -84,7 +84,8 @@ def show(screen: "Console", result: "Lens") -> None:
         screen.print(f"token {column.position}, {visible(column.token)}: readable by the {result.head}{copying}", style="bold")
         screen.print(table(column))
         answer = f"{visible(column.answer.text)} (probability {number(column.answer.probability)})"
-        screen.print(f"The answer is {answer}. KL: of the last floor to this one, in nats. Shuffled: the control, its rows shuffled.")
+        screen.print(f"The answer is {answer}: its rank and probability p. KL: of the last floor to this one, in nats.")
+        screen.print(f"Shuffled: the head's rows shuffled {result.shuffles} times (seed {result.seed}): middle rank, mean p, mean KL.")
     if result.edits:
         screen.print("Edits in force: " + "; ".join(result.edits))
     screen.print(facts(result.facts), style="dim")
@@ -97,19 +98,21 @@ def table(column: "Column") -> "Table":
 
     found = Table(box=None, pad_edge=False)
     found.add_column("after", no_wrap=True)
-    found.add_column("likeliest", no_wrap=True, overflow="ellipsis", max_width=36)
-    for name in ("rank", "probability", "KL", "shuffled: rank", "probability", "KL"):
+    found.add_column("likeliest", no_wrap=True, overflow="ellipsis", max_width=44)
+    for name in ("rank", "p", "KL", "shuffled: rank", "p", "KL"):
         found.add_column(name, justify="right")
     for floor in column.floors:
-        top = "  ".join(f"{visible(one.text)} {one.probability:.2f}" for one in floor.top)
+        top = "  ".join(f"{visible(one.text)} {rounded(one.probability)}" for one in floor.top)
         found.add_row(floor.name, top, *cells(floor.answer), *cells(floor.shuffled))
     return found
 
 
 def cells(reading: "Reading") -> list[str]:
-    from cutaway.render import number
+    return [f"{reading.rank:,}", rounded(reading.probability), f"{reading.kl:.2f}"]
 
-    return [f"{reading.rank:,}", number(reading.probability), f"{reading.kl:.2f}"]
+
+def rounded(p: float) -> str:
+    return f"{p:.2f}" if p >= 0.01 else "<0.01"
 
 
 def grid(screen: "Console", result: "Lens") -> None:

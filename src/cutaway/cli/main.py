@@ -49,8 +49,8 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except CutawayError as error:
             self.fail(ctx, str(error), 2)
-        except KeyboardInterrupt:
-            self.fail(ctx, "stopped", 130)
+        except KeyboardInterrupt as stop:
+            self.fail(ctx, str(stop) or "stopped", 130)
         except Exception as error:
             if hasattr(error, "exit_code") or isinstance(error, BrokenPipeError):  # typer's own, which it knows how to end
                 raise

@@ -42,7 +42,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
 @experiment(
     "e03_lookup",
     chapter="03",
-    version=1,
+    version=2,
     question="In what sense is attention a database: how near is its soft lookup to a hard one, and how much can be stored?",
     needs=None,
     claims=(
@@ -113,7 +113,7 @@ def lookup(
         at = {"keys": n, "d": d}
         yield run.share("recall", sum(one["right"]), asked, at=at)
         yield run.exact("recall.theory", float(np.mean(one["theory"])), "share", at=at, n=asked)
-        yield run.mean("recall.above_theory", np.subtract(one["right"], one["theory"]), "share", at=at)
+        yield run.mean("recall.above_theory", np.subtract(one["right"], one["theory"]), "share", within=(-1, 1), at=at)
         yield run.mean("largest.share", one["largest"], "of √(2 ln n)", at=at)
     softened = run.units("sharpness", list(widths), partial(distances, run, noise, asked, keys, sharpness))
     for d, of_width in zip(widths, softened, strict=True):

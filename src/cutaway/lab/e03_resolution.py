@@ -33,7 +33,7 @@ Pairs = Sequence[tuple[Item, Item]]
 
 @dataclass(frozen=True)
 class Questions:
-    """A set's items as supplied and with their candidates shuffled; its twins: two with the same candidates and opposite answers."""
+    """A set's items as supplied and with their candidates shuffled; its twins: the same candidates and opposite answers, no item twice."""
 
     supplied: Sequence[Item]
     items: Sequence[Item]
@@ -61,7 +61,7 @@ def of_set(run: Run, name: str) -> Questions:
     supplied = winograd.READERS[name](run.data)
     rng = run.rng(f"shuffle {name}")
     items = [item.shuffled(rng) for item in supplied]
-    return Questions(supplied, items, [(a, b) for a, b in winograd.twins(items) if a.referent != b.referent])
+    return Questions(supplied, items, winograd.opposites(items))
 
 
 def asked(model: Model, item: Item) -> dict[str, Any]:
@@ -90,9 +90,10 @@ def both(right: Right, twins: Pairs) -> list[float]:
 
 def preferred(run: Run, right: Right, twins: Pairs, at: Mapping[str, Any]) -> Iterator[Measurement]:
     """Items right, and twins with both right; what belongs to one schema is resampled together."""
-    yield run.mean("accuracy", list(right.values()), "share", groups=[item.schema for item in right], at=at)
+    share = partial(run.mean, unit="share", within=(0, 1), at=at)
+    yield share("accuracy", list(right.values()), groups=[item.schema for item in right])
     if twins := [(a, b) for a, b in twins if a in right and b in right]:
-        yield run.mean("both", both(right, twins), "share", groups=[a.schema for a, _ in twins], at=at)
+        yield share("both", both(right, twins), groups=[a.schema for a, _ in twins])
 
 
 def answered(run: Run, name: str, questions: Questions, halves: list[float]) -> Iterator[Measurement]:
@@ -128,14 +129,15 @@ def revealed(run: Run, twins: Sequence[Twin]) -> Iterator[Measurement]:
     found = run.units("reveal", chunks, lambda some: score(run.model.transformer, run.model.tokenizer, some).margins.tolist())
     right = [[credit([margin, 0.0], 0) for margin in pair] for chunk in found for pair in chunk]  # (N, 2)
     nouns, at = ["|".join(sorted(twin.nouns)) for twin in twins], {"set": "twins", "method": "reveal"}
-    yield run.mean("accuracy", [share for pair in right for share in pair], "share", groups=[n for n in nouns for _ in range(2)], at=at)
-    yield run.mean("both", [a * b for a, b in right], "share", groups=nouns, at=at)
+    share = partial(run.mean, unit="share", within=(0, 1), at=at)
+    yield share("accuracy", [one for pair in right for one in pair], groups=[n for n in nouns for _ in range(2)])
+    yield share("both", [a * b for a, b in right], groups=nouns)
 
 
 @experiment(
     "e03_resolution",
     chapter="03",
-    version=1,
+    version=2,
     question="Which of two nouns does a model take a pronoun for, and is it the right one?",
     needs=Needs(heads=("lm", "mlm")),
     data=("wsc273", "pdp60", "wsc"),

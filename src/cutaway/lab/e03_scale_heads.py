@@ -316,6 +316,7 @@ def answers(run: Run, powers: Sequence[float], count: int, tier: str) -> Iterato
     right = dict(zip(powers, run.units("twins", list(powers), both_right), strict=True))
     nouns = [tuple(sorted(twin.nouns)) for twin in picked]
     for power in powers:
-        yield run.mean("twins", right[power], "share", groups=nouns, at={"power": power})
+        yield run.mean("twins", right[power], "share", groups=nouns, within=(0, 1), at={"power": power})
         if power != AS_TRAINED:
-            yield run.mean("twins.change", np.subtract(right[power], right[AS_TRAINED]), "share", groups=nouns, at={"power": power})
+            change = np.subtract(right[power], right[AS_TRAINED])
+            yield run.mean("twins.change", change, "share", groups=nouns, within=(-1, 1), at={"power": power})

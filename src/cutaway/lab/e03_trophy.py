@@ -241,4 +241,4 @@ def above_neutral(run: Run, pairs: Sequence[Pair], found: Sequence[Found]) -> It
     both = [(pair, one) for pair, one in zip(pairs, found, strict=True) if one.get("equal") and one.get("neutral") is not None]
     if both:
         above = [float(np.max(one["it"]) > np.max(one["neutral"])) for _, one in both]
-        yield run.mean("it.above_neutral", above, "share", groups=[pair.group for pair, _ in both])
+        yield run.mean("it.above_neutral", above, "share", groups=[pair.group for pair, _ in both], within=(0, 1))

@@ -122,11 +122,15 @@ class Run:
         unit: str = "",
         *,
         groups: Sequence[Hashable] | None = None,
+        within: tuple[float, float] | None = None,
         at: Mapping[str, Any] | None = None,
     ) -> Measurement:
-        """A mean with its interval, resampled by group if groups are given; n counts the values."""
+        """A mean with its interval, resampled by group if groups are given; n counts the values.
+
+        within: the least and most that a value can be; then the interval has a width even where all values agree.
+        """
         where = at or {}
-        interval = mean_interval(values, self.level, self.rng(f"bootstrap {name} {where}"), groups)
+        interval = mean_interval(values, self.level, self.rng(f"bootstrap {name} {where}"), groups, within)
         return Measurement(name, float(np.mean(values)), unit, "statistic", interval, self.level, len(values), where)
 
     def absent(self, name: str, why: str, *, at: Mapping[str, Any] | None = None) -> Measurement:

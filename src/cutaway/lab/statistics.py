@@ -24,9 +24,20 @@ def share_interval(k: float, n: int, level: float) -> tuple[float, float]:
 
 
 def mean_interval(
-    values: Sequence[float] | Numbers, level: float, rng: np.random.Generator, groups: Sequence[Hashable] | None = None
+    values: Sequence[float] | Numbers,
+    level: float,
+    rng: np.random.Generator,
+    groups: Sequence[Hashable] | None = None,
+    within: tuple[float, float] | None = None,
 ) -> tuple[float, float]:
-    """Student's interval of independent values, which serves few and is cheap for many; where they come in groups, `bootstrap`."""
+    """Student's interval of independent values, which serves few and is cheap for many; where they come in groups, `bootstrap`.
+
+    Where all values agree neither sees a spread. `within`, the least and most that a value can be, then gives the reach of a share
+    that so many, or so many groups, speak for and none against.
+    """
+    if within and np.ptp(values) == 0:
+        reach = (within[1] - within[0]) * share_interval(0, len(values if groups is None else set(groups)), level)[1]
+        return max(within[0], float(values[0]) - reach), min(within[1], float(values[0]) + reach)
     if groups is None:
         from scipy.stats import t
 

@@ -83,6 +83,15 @@ def twins(items: Sequence[Item]) -> list[tuple[Item, Item]]:
     return [(a, b) for a, b in pairs if a.sentence.split()[0] == b.sentence.split()[0]]
 
 
+def opposites(items: Sequence[Item]) -> list[tuple[Item, Item]]:
+    """Twins of opposite answers, each item in one at most: of three alike in a row the first two."""
+    found: list[tuple[Item, Item]] = []
+    for a, b in twins(items):
+        if a.referent != b.referent and not (found and a is found[-1][1]):
+            found.append((a, b))
+    return found
+
+
 def collection(root: Path | None = None) -> list[Item]:
     """The Winograd Schema Challenge's 283 items, candidates in the order in which the sentence mentions them.
 

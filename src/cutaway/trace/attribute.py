@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from cutaway.core.tap import See, Tap
-from cutaway.errors import CutawayError, ModelError, TextError
+from cutaway.errors import CutawayError, ModelError
 from cutaway.progress import Progress, silent
 from cutaway.text.tokenizer import named
 from cutaway.trace.edit import editing
-from cutaway.trace.odds import LogOdds, Word
+from cutaway.trace.odds import LogOdds, Word, single
 
 if TYPE_CHECKING:
     from cutaway.model import Model
@@ -147,16 +147,6 @@ def asked(model: "Model", text: str, first: Word, second: Word | None, position:
     one, two = single(model, first), single(model, second)
     odds.ids(model)
     return Answer(model, text, ids, odds.place(model, ids[0].tolist()), one, two)
-
-
-def single(model: "Model", word: Word) -> int:
-    from cutaway.trace.odds import spelling
-
-    ids = spelling(model, word)[0].tolist()
-    if len(ids) > 1:
-        shown = ", ".join(repr(named(model.tokenizer, n)[1]) for n in ids)
-        raise TextError(f"{word!r} is {len(ids)} pieces to {model.name}: {shown}", expected="a word of one piece, or one piece's id")
-    return int(ids[0])
 
 
 def result(

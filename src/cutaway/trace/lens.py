@@ -4,11 +4,13 @@ The head is what stands behind the last block, unchanged: the final norm where t
 model's own answer, and what is read higher up is readable by that head; it says nothing of what the model has settled.
 nostalgebraist 2020, "interpreting GPT: the logit lens".
 
-Beside each floor stands a control: the same head with its rows shuffled. What it reads of an answer is what any token would get.
+Beside each floor stands a control: the same head with its rows shuffled, several times. What it reads of an answer is what any token
+would get.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,12 +21,13 @@ from cutaway.errors import EditError, ModelError, TextError
 from cutaway.text.spans import find_word
 from cutaway.text.tokenizer import named
 from cutaway.trace.lazy import stage_of
-from cutaway.trace.odds import MASKS, spelling
+from cutaway.trace.odds import MASKS, single
 
 if TYPE_CHECKING:
     from cutaway.model import Model
     from cutaway.text.tokenizer import Piece
 
+SHUFFLES = 20
 HEADS = {"lm": "language-model head", "mlm": "masked-word head"}
 
 
@@ -48,12 +51,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Floor:
-    """One floor: "embed", what enters the first block, or the block whose outcome this is. `top`: the likeliest first."""
+    """One floor: "embed", what enters the first block, or the block whose outcome this is. `top`: the likeliest first.
+
+    shuffled: the control, over SHUFFLES shuffles: the middle rank, the mean probability and the mean KL.
+    """
 
     name: str
     top: tuple[Readable, ...]
     answer: Reading
-    shuffled: Reading  # the control
+    shuffled: Reading
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,8 @@ class Lens:
     tokens: tuple[str, ...]
     head: str
     columns: tuple[Column, ...]
-    seed: int  # of the shuffled control
+    shuffles: int  # of the control
+    seed: int  # of them
     edits: tuple[str, ...]
     notes: tuple[str, ...]
     facts: dict[str, Any]
@@ -101,7 +108,7 @@ def lens(
 ) -> Lens:
     """Read the stream at `positions`: numbers, or a word's last piece; default: a causal model's last position, else its masks.
 
-    answer: a word, or an id; default: what the model itself says there. Raises ModelError for a model without a head that
+    answer: a word of one piece, or an id; default: what the model itself says there. Raises ModelError for a model without a head that
     predicts words, TextError for a place, word or k that is not there, EditError if an edit lies behind the blocks.
     """
     require_readable(model)
@@ -111,21 +118,21 @@ def lens(
     pieces = trace.pieces[0]
     streams = [*(trace.whole(f"blocks.{n}.resid_pre")[0] for n in range(model.config.layers)), trace.taps.entering[-1][0]]
     chosen = places(model, text, pieces, positions)
-    wanted, note = (None, "") if answer is None else spelt(model, answer)
-    shuffle = torch.randperm(model.config.vocab_size, generator=torch.Generator().manual_seed(seed)).to(model.device)
+    wanted = None if answer is None else single(model, answer)
+    draw = torch.Generator().manual_seed(seed)
+    shuffles = [torch.randperm(model.config.vocab_size, generator=draw).to(model.device) for _ in range(SHUFFLES)]
     masks = masked(model, pieces)
     columns = []
     for at in chosen:
         logits = model.transformer.end(torch.stack([x[at] for x in streams])[:, None], untapped)[:, 0]  # (F, V)
         nats = logits.float().log_softmax(dim=-1)
         id_ = int(nats[-1].argmax()) if wanted is None else wanted
-        floors = tuple(floor(model, name, nats[n], nats[-1], id_, shuffle, k) for n, name in enumerate(names(model)))
+        floors = tuple(floor(model, name, nats[n], nats[-1], id_, shuffles, k) for n, name in enumerate(names(model)))
         copying = model.config.head == "mlm" and at not in masks
         columns.append(Column(at, pieces[at].text, readable(model, nats[-1], id_), copying, floors))
-    notes = (*model.notes_on(text), *([note] if note else []))
     tokens = tuple(piece.text for piece in pieces)
     facts = model.facts() | {"kernel": "eager"}
-    return Lens(text, tokens, HEADS[model.config.head], tuple(columns), seed, model.listed_edits, notes, facts)
+    return Lens(text, tokens, HEADS[model.config.head], tuple(columns), SHUFFLES, seed, model.listed_edits, model.notes_on(text), facts)
 
 
 def require_readable(model: "Model") -> None:
@@ -142,10 +149,12 @@ def names(model: "Model") -> list[str]:
     return ["embed", *(f"block {n}" for n in range(model.config.layers))]
 
 
-def floor(model: "Model", name: str, nats: Tensor, last: Tensor, answer: int, shuffle: Tensor, k: int) -> Floor:
-    """nats (V): the floor's log-probabilities; last (V): the last floor's; shuffle (V): the control's order of the head's rows."""
+def floor(model: "Model", name: str, nats: Tensor, last: Tensor, answer: int, shuffles: Sequence[Tensor], k: int) -> Floor:
+    """nats (V): the floor's log-probabilities; last (V): the last floor's; shuffles, each (V): the control's orders of the head's rows."""
     top = tuple(readable(model, nats, int(n)) for n in nats.topk(min(k, len(nats))).indices)
-    return Floor(name, top, reading(nats, last, answer), reading(nats[shuffle], last, answer))
+    drawn = [reading(nats[shuffle], last, answer) for shuffle in shuffles]
+    control = Reading(median_low(one.rank for one in drawn), fmean(one.probability for one in drawn), fmean(one.kl for one in drawn))
+    return Floor(name, top, reading(nats, last, answer), control)
 
 
 def reading(nats: Tensor, last: Tensor, answer: int) -> Reading:
@@ -155,13 +164,6 @@ def reading(nats: Tensor, last: Tensor, answer: int) -> Reading:
 
 def readable(model: "Model", nats: Tensor, number: int) -> Readable:
     return Readable(number, named(model.tokenizer, number)[1], nats[number].exp().item())
-
-
-def spelt(model: "Model", answer: str | int) -> tuple[int, str]:
-    """The id of the answer's first piece, and what has to be said of that."""
-    ids = spelling(model, answer)[0].tolist()
-    said = f"{answer!r} is {len(ids)} pieces to {model.name}; its first, {named(model.tokenizer, ids[0])[1]!r}, is read."
-    return ids[0], said if len(ids) > 1 else ""
 
 
 def masked_id(model: "Model") -> int | None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cutaway.errors import TextError
+from cutaway.text.tokenizer import named
 
 if TYPE_CHECKING:
     from cutaway.model import Model
@@ -65,6 +66,15 @@ def spelling(model: "Model", word: Word) -> Tensor:
     if not ids or not all(0 <= one < model.config.vocab_size for one in ids):
         raise TextError(f"{word!r} is no word to {model.name}", expected=f"a word, or ids from 0 to {model.config.vocab_size - 1}")
     return torch.tensor([ids], device=model.device)
+
+
+def single(model: "Model", word: Word) -> int:
+    """The id of a word that is one piece. Raises TextError for several."""
+    ids = spelling(model, word)[0].tolist()
+    if len(ids) > 1:
+        shown = ", ".join(repr(named(model.tokenizer, n)[1]) for n in ids)
+        raise TextError(f"{word!r} is {len(ids)} pieces to {model.name}: {shown}", expected="a word of one piece, or one piece's id")
+    return int(ids[0])
 
 
 def log_odds(run: Callable[[Tensor], Tensor], ids: Tensor, first: Tensor, second: Tensor, at: int | None = None) -> Tensor:
