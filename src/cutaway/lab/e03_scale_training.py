@@ -4,32 +4,22 @@ The scale is no field of `Config`, since no published family differs in it: q is
 core's own 1/√d becomes another power of d. Each way gets its own best learning rate before it is judged.
 """
 
-import hashlib
-import inspect
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from cutaway.core import attention, transformer
 from cutaway.core.config import Config
 from cutaway.core.tap import Tap
-from cutaway.core.transformer import Transformer, hold
+from cutaway.core.transformer import Transformer
 from cutaway.lab.claims import Claim
 from cutaway.lab.curves import curves, dots
 from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
-from cutaway.shipped import shipped_folder
-from cutaway.text.tokenizer import Tokenizer, load_tokenizer
-from cutaway.train import checkpoint, data, loop
-from cutaway.train.objectives import IGNORE, Causal
-from cutaway.worlds import passages
+from cutaway.lab.training import apart, best_rate, config_of, losses, trained
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
@@ -37,7 +27,6 @@ if TYPE_CHECKING:
 
 # The power of d that divides the scores, and whether W_q starts 1/√d as large.
 SCALES = {"d^0": (0.0, False), "d^-1/4": (0.25, False), "d^-1/2": (0.5, False), "d^-1": (1.0, False), "d^0, W_q/√d": (0.0, True)}
-HELD_OUT = 900_000_007  # a seed of passages that no training pool has
 Trained = dict[str, Any]
 
 
@@ -55,67 +44,18 @@ class Scaled(Transformer):
         return super().forward(ids, **given, tap=Tap(see))
 
 
-def config_of(tokenizer: Tokenizer, width: int, heads: int, layers: int) -> Config:
-    return Config(
-        vocab_size=tokenizer.vocab_size, context=128, width=width, layers=layers, heads=heads, mlp_width=4 * width,
-        causal=True, norm_first=True, final_norm=True, embed_norm=False, activation="gelu_tanh",
-    )  # fmt: skip
-
-
-@cache
-def tokenizer_here() -> Tokenizer:
-    return load_tokenizer(shipped_folder("nano-gpt2"))
-
-
 def train_one(run: Run, sizes: tuple[int, int, int, int], job: tuple[str, float, int]) -> Trained:
     """Train one model, unless it was; its loss on held-out passages in nats a token, and on their answers alone."""
     (width, heads, layers, steps), (scale, rate, seed) = sizes, job
     power, smaller = SCALES[scale]
-    config = config_of(tokenizer_here(), width, heads, layers)
+    model = Scaled(config_of(width, heads, layers), power)
 
-    def train(folder: Path) -> None:
-        model = Scaled(config, power)
-        loop.initialise(model, seed)
-        if smaller:
-            for block in model.blocks:
-                block.attn.q.weight.data /= math.sqrt(config.head_width)  # type: ignore[union-attr, operator]
-        schedule = loop.Schedule(steps=steps, rate=rate, warmup=steps // 10, save_every=steps, seed=seed)
-        source = partial(batches, seed)
-        loop.train(model, source, Causal(), schedule, folder, lambda step: None)
+    def begin() -> None:
+        for block in model.blocks if smaller else ():
+            block.attn.q.weight.data /= math.sqrt(model.config.head_width)  # type: ignore[union-attr, operator]
 
-    code = "".join(inspect.getsource(part) for part in (Scaled, loop, data, transformer, attention))
-    key = hashlib.sha256(f"{config} {scale} {rate} {seed} {steps} {code}".encode()).hexdigest()[:24]
-    return {"scale": scale, "rate": rate, "seed": seed, **evaluated(run.train_once(key, train), config, power)}
-
-
-def batches(seed: int, start: int) -> Iterator[data.Batch]:
-    pools = partial(passages_of, seed)
-    return data.batches(pools, partial(data.encode, tokenizer=tokenizer_here()), tokens=512, pad=0, start=start)
-
-
-def passages_of(seed: int, pool: int) -> Iterator[Any]:
-    return passages(seed * 1_000_003 + pool, ease=1.0 if pool < 1 else 0.5)
-
-
-@torch.no_grad()
-def evaluated(folder: Path, config: Config, power: float) -> dict[str, float]:
-    model = Scaled(config, power)
-    hold(model, checkpoint.weights(folder))
-    losses, answers = [], []
-    for batch in held_out():
-        asked = Causal()(batch, torch.Generator())
-        logits = model(asked.inputs, lengths=batch.lengths)
-        each = F.cross_entropy(logits.flatten(0, 1), asked.labels.flatten(), ignore_index=IGNORE, reduction="none")
-        losses.append(each[asked.labels.flatten() != IGNORE])
-        answers.append(each[batch.answers[:, 1:].flatten()])
-    return {"loss": torch.cat(losses).mean().item(), "answers": torch.cat(answers).mean().item()}
-
-
-@cache
-def held_out() -> list[data.Batch]:
-    encoded = [data.encode(passage, tokenizer_here()) for passage in itertools.islice(passages(HELD_OUT), 600)]
-    rows = sorted(encoded, key=lambda row: len(row[0]))
-    return [data.collate(rows[n : n + 50], 0) for n in range(0, len(rows), 50)]
+    trained(run, model, rate=rate, steps=steps, seed=seed, said=scale, begin=begin, parts=[Scaled])
+    return {"scale": scale, "rate": rate, "seed": seed, **losses(model)}
 
 
 def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
@@ -179,7 +119,7 @@ def scale_training(
     swept = run.units("rates", list(itertools.product(SCALES, rates, [first])), train)
     for result in swept:
         yield run.exact("sweep.loss", result["loss"], "nats a token", at={"scale": result["scale"], "rate": result["rate"]})
-    best = {scale: best_rate(swept, scale) for scale in SCALES}
+    best = {scale: best_rate(swept, scale=scale) for scale in SCALES}
     jobs = [(scale, best[scale], first + seed) for scale in SCALES for seed in range(1, seeds + 1)]
     trained = run.units("seeds", jobs, train)
     losses = {scale: [result["loss"] for result in trained if result["scale"] == scale] for scale in SCALES}
@@ -191,12 +131,3 @@ def scale_training(
         if scale != "d^-1/2":
             yield run.mean("loss.above", apart(values, losses["d^-1/2"]), "nats a token", at=at)
     yield run.mean("loss.start_gains", apart(losses["d^0"], losses["d^0, W_q/√d"]), "nats a token")
-
-
-def best_rate(swept: Sequence[Trained], scale: str) -> float:
-    return float(min((r for r in swept if r["scale"] == scale), key=lambda r: float(r["loss"]))["rate"])
-
-
-def apart(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Differences in pairs of one seed."""
-    return [x - y for x, y in zip(one, other, strict=True)]
