@@ -11,6 +11,7 @@ import cutaway
 from cutaway import charts
 from cutaway.core.transformer import Transformer
 from cutaway.lab import e03_scale_heads as lab
+from cutaway.lab import texts
 from cutaway.lab.experiment import Run
 from cutaway.lab.measurement import Measurement
 from cutaway.lab.record import Record
@@ -79,14 +80,14 @@ def test_fresh_weights_are_those_of_training(nano: Model) -> None:
 def test_the_loss_is_torchs_and_hides_nothing_that_the_format_added() -> None:
     model = worded("roberta")
     pieces = model.pieces(SENTENCES[1])
-    ids, labels = lab.hidden(model, SENTENCES[1], Run(model))
+    ids, labels = texts.hidden(model, SENTENCES[1], Run(model))
     asked = labels != lab.IGNORE
     assert not asked[:, [0, -1]].any()
     assert asked.any(dim=1).all()
     assert int(asked.sum(dim=0).max()) == 1  # no token is asked for twice
     assert set(ids[asked].tolist()) == {model.tokenizer.specials["<mask>"]}
     assert labels[asked].tolist() == torch.tensor([[piece.id for piece in pieces]]).expand_as(ids)[asked].tolist()
-    assert lab.following(torch.tensor([[5, 6, 7]])).tolist() == [[6, 7, lab.IGNORE]]
+    assert texts.following(torch.tensor([[5, 6, 7]])).tolist() == [[6, 7, lab.IGNORE]]
 
 
 def test_without_an_edit_no_claim_about_it_holds(nano: Model, monkeypatch: pytest.MonkeyPatch) -> None:

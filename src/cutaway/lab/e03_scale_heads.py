@@ -7,7 +7,6 @@ by training, in `e03_scale_training`.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,21 +22,19 @@ from cutaway.lab.curves import curves
 from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
 from cutaway.lab.statistics import Numbers
+from cutaway.lab.texts import Asked, asked_of, drawn
 from cutaway.model import Model
 from cutaway.trace.edit import editing, scale
-from cutaway.trace.odds import MASKS
 from cutaway.train.loop import Learner, initialise
 from cutaway.train.objectives import IGNORE
 from cutaway.train.score import score
-from cutaway.worlds import Twin, passages, twin_set
+from cutaway.worlds import Twin, twin_set
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
     from cutaway.lab.record import Record
 
 READS, OWN = Needs(heads=("lm", "mlm")), Needs(heads=("lm", "mlm"), own_world=True)
-HIDDEN = 0.15  # the share of a text's tokens that a masked-word model is asked for
-ROWS = 4  # times that it is asked, for other tokens each time
 FAR = 2.0  # a head's variance of q·k is far from d when it is more than so many times as large, or as small
 AS_TRAINED = 0.5  # the power of d that the core divides by
 
@@ -154,8 +151,8 @@ def scale_heads(
     fresh = cache(partial(fresh_of, model, run.seed))
 
     def measure(text: str) -> dict[str, Any]:
-        ids = torch.tensor([[piece.id for piece in model.pieces(text)]], device=model.device)
-        asked = hidden(model, text, run) if model.config.head == "mlm" else (ids, following(ids)) if model.config.head == "lm" else None
+        asked = asked_of(model, text, run)
+        ids = asked[0] if asked and model.config.head == "lm" else model.batch([text])[0]
         return {
             "fresh": products(fresh(), ids, model.config),
             "trained": products(model.transformer, ids, model.config),
@@ -167,13 +164,6 @@ def scale_heads(
     yield from under(run, each, powers)
     if model.origin.card and model.config.head in READS.heads:
         yield from answers(run, powers, twins, tier)
-
-
-def drawn(run: Run, model: Model, count: int) -> list[str]:
-    """Passages of the micro-world that fit the model's context."""
-    every = (passage.text for passage in passages(int(run.rng("texts").integers(1 << 31))))
-    fitting = (text for text in every if len(model.tokenizer.pieces(text, wrap=True)) <= model.config.context)
-    return list(islice(fitting, count))
 
 
 def fresh_of(model: Model, seed: int) -> Transformer:
@@ -210,26 +200,6 @@ def products(transformer: Transformer, ids: Tensor, config: Config) -> dict[str,
 
     transformer(ids, tap=Tap(see))
     return found
-
-
-Asked = tuple[Tensor, Tensor]  # ids (B, T) to read; labels (B, T), IGNORE where nothing is asked
-
-
-def following(ids: Tensor) -> Tensor:
-    return torch.cat([ids[:, 1:], torch.full_like(ids[:, :1], IGNORE)], dim=1)
-
-
-def hidden(model: Model, text: str, run: Run) -> Asked:
-    """The text several times (R, T), some of its tokens hidden by the mask and asked for: others each time, none that the format added."""
-    pieces = model.pieces(text)
-    words = [place for place, piece in enumerate(pieces) if piece.span[0] < piece.span[1]]
-    dealt = np.array_split(run.rng(f"hidden {text}").permutation(words), round(1 / HIDDEN))[:ROWS]
-    ids = torch.tensor([[piece.id for piece in pieces]] * len(dealt), device=model.device)
-    labels = torch.full_like(ids, IGNORE)
-    for row, chosen in enumerate(dealt):
-        labels[row, chosen] = ids[row, chosen]
-    mask = next(model.tokenizer.specials[name] for name in MASKS if name in model.tokenizer.specials)
-    return torch.where(labels == IGNORE, ids, mask), labels
 
 
 @torch.no_grad()
