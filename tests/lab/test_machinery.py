@@ -25,7 +25,7 @@ from cutaway.lab.ledger import MIGRATIONS, VERSION, Keeper, Ledger
 from cutaway.lab.measurement import Measurement
 from cutaway.lab.parameters import parse
 from cutaway.lab.record import Record
-from cutaway.lab.statistics import bootstrap, mean_interval, share_interval
+from cutaway.lab.statistics import bootstrap, mean_interval, median_interval, share_interval
 from cutaway.lab.verify import verify
 from tests.lab.own import mine, silent, task
 
@@ -226,6 +226,18 @@ def test_intervals() -> None:
     alone = bootstrap([0.0] * 50 + [1.0] * 50, 0.95, rng)
     assert grouped == (0.0, 1.0)  # two groups say little, however many values they hold
     assert alone[0] > 0.35
+
+
+def test_the_interval_of_a_median() -> None:
+    """Against SciPy's bootstrap where nothing is grouped, and as wide as two groups are where they are two."""
+    from scipy.stats import bootstrap as theirs
+
+    values = np.random.default_rng(4).normal(size=41)
+    low, high = median_interval(values, 0.95, np.random.default_rng(1), range(41))
+    expected = theirs((values,), np.median, method="percentile", rng=np.random.default_rng(2)).confidence_interval
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.1)
+    assert median_interval([0.0] * 50 + [1.0] * 50, 0.95, np.random.default_rng(1), [0] * 50 + [1] * 50) == (0.0, 1.0)
+    assert Run(seed=1).median("x", [1.0, 5.0, 2.0], groups=[1, 2, 3]).value == 2.0
 
 
 def test_coverage_of_the_bootstrap(monkeypatch: pytest.MonkeyPatch) -> None:

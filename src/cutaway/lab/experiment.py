@@ -25,7 +25,7 @@ import numpy as np
 from cutaway.errors import LabError, ModelError
 from cutaway.lab.claims import Claim, Needs
 from cutaway.lab.measurement import Measurement, Value
-from cutaway.lab.statistics import Numbers, mean_interval, share_interval
+from cutaway.lab.statistics import Numbers, mean_interval, median_interval, share_interval
 from cutaway.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -132,6 +132,21 @@ class Run:
         where = at or {}
         interval = mean_interval(values, self.level, self.rng(f"bootstrap {name} {where}"), groups, within)
         return Measurement(name, float(np.mean(values)), unit, "statistic", interval, self.level, len(values), where)
+
+    def median(
+        self,
+        name: str,
+        values: Sequence[float] | Numbers,
+        unit: str = "",
+        *,
+        groups: Sequence[Hashable],
+        at: Mapping[str, Any] | None = None,
+    ) -> Measurement:
+        """A median with its interval, resampled by group; n counts the values."""
+        where = at or {}
+        interval = median_interval(values, self.level, self.rng(f"bootstrap {name} {where}"), groups)
+        middle = float(np.quantile(values, 0.5, method="inverted_cdf"))
+        return Measurement(name, middle, unit, "statistic", interval, self.level, len(values), where)
 
     def absent(self, name: str, why: str, *, at: Mapping[str, Any] | None = None) -> Measurement:
         """Not measured here, and why."""

@@ -57,11 +57,11 @@ class Record:
         return next((m for m in self.measurements if m.key == key), None)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """The measurements of this name as rows for a chart: model, value, low, high and where each was taken."""
+        """The measurements of this name as rows for a chart: model, value, low, high, n and where each was taken."""
         found = [m for m in self.measurements if m.name == name and m.value is not None]
         ends = [m.interval or (m.value, m.value) for m in found]
         return [
-            {"model": self.model_name, "value": m.value, "low": low, "high": high, **m.at}
+            {"model": self.model_name, "value": m.value, "low": low, "high": high, "n": m.n, **m.at}
             for m, (low, high) in zip(found, ends, strict=True)
         ]
 
