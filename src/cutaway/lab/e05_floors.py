@@ -146,8 +146,8 @@ def of_referents(run: Run, asked: Sequence[Twin], each: Sequence[Mapping[str, An
     kept = [(twin, one) for twin, one in zip(asked, each, strict=True) if one and all(row[-1] > 0 for row in one["odds"])]
     yield run.exact("twins.kept", len(kept), "twins", n=len(asked))
     if len(kept) < LEAST_PAIRS:
-        why = f"{len(kept)} of {len(asked)} twins have nouns of one piece and both sentences right; at least {LEAST_PAIRS} are needed"
-        yield run.absent("floor.readable", why)
+        why = f"{len(kept)} of {len(asked)} twins have nouns of one piece, sentences of one length and both right"
+        yield run.absent("floor.readable", f"{why}; at least {LEAST_PAIRS} are needed")
         return
     groups = [tuple(sorted(twin.nouns)) for twin, _ in kept]
     reads = [max(settled([odds > 0 for odds in row]) for row in one["odds"]) for _, one in kept]

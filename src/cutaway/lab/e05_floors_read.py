@@ -103,8 +103,8 @@ def skipped(model: Model, ids: Tensor, labels: Tensor | None) -> list[float]:
 @torch.no_grad()
 def referent(model: Model, twin: Twin) -> dict[str, Any]:
     """Of a twin: by sentence and floor the odds of the noun that is meant, in nats, where the answer is read; and by floor the effect
-    of patching that place alone from the first sentence into the second. Empty where a noun is several pieces, or where the
-    answers to the two sentences are too close to patch.
+    of patching that place alone from the first sentence into the second. Empty where a noun is several pieces,
+    the sentences are of unequal length, or their answers too close to patch.
     """
     try:
         nouns = [single(model, noun) for noun in twin.nouns]
@@ -112,6 +112,8 @@ def referent(model: Model, twin: Twin) -> dict[str, Any]:
         return {}
     at = twins.places(model, twin, masked=True)["answer" if model.config.head == "lm" else "pronoun"]
     a, b = (twins.read(model, twin, sentence, masked=True) for sentence in (twin.a, twin.b))
+    if len(model.pieces(a)) != len(model.pieces(b)):
+        return {}
     found = patch_sweep(model, a, b, twins.stream(model), LogOdds(*nouns), positions=[at], both=False, least=twins.LEAST)
     if not found.pairs:
         return {}

@@ -14,7 +14,7 @@ import json
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -147,6 +147,11 @@ class Run:
         interval = median_interval(values, self.level, self.rng(f"bootstrap {name} {where}"), groups)
         middle = float(np.quantile(values, 0.5, method="inverted_cdf"))
         return Measurement(name, middle, unit, "statistic", interval, self.level, len(values), where)
+
+    def ratio(self, name: str, ratios: Sequence[float], unit: str, *, at: Mapping[str, Any] | None = None) -> Measurement:
+        """The median of ratios of two times, taken in alternating pairs inside this run, with its interval."""
+        median = self.median(name, ratios, unit, groups=range(len(ratios)), at=at)
+        return replace(median, kind="timing")
 
     def absent(self, name: str, why: str, *, at: Mapping[str, Any] | None = None) -> Measurement:
         """Not measured here, and why."""
