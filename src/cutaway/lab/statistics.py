@@ -1,7 +1,7 @@
 """How sure is a number? Intervals for shares and for means over groups; every one is at a stated confidence level."""
 
 from collections.abc import Hashable, Sequence
-from math import sqrt
+from math import inf, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -32,18 +32,19 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Student's interval of independent values, which serves few and is cheap for many; where they come in groups, `bootstrap`.
 
-    Where all values agree neither sees a spread. `within`, the least and most that a value can be, then gives the reach of a share
-    that so many, or so many groups, speak for and none against.
+    within: the least and most that a value can be; no end is beyond them. Where all values agree neither interval sees a spread;
+    the reach is then that of a share that so many, or so many groups, speak for and none against.
     """
+    mean, (least, most) = float(np.mean(values)), within or (-inf, inf)
     if within and np.ptp(values) == 0:
-        reach = (within[1] - within[0]) * share_interval(0, len(values if groups is None else set(groups)), level)[1]
-        return max(within[0], float(values[0]) - reach), min(within[1], float(values[0]) + reach)
-    if groups is None:
+        reach = (most - least) * share_interval(0, len(values if groups is None else set(groups)), level)[1]
+    elif groups is None:
         from scipy.stats import t
 
         reach = float(t.ppf(0.5 + level / 2, len(values) - 1)) * float(np.std(values, ddof=1)) / sqrt(len(values))
-        return float(np.mean(values)) - reach, float(np.mean(values)) + reach
-    return bootstrap(values, level, rng, groups)
+    else:
+        return bootstrap(values, level, rng, groups)
+    return max(least, mean - reach), min(most, mean + reach)
 
 
 def bootstrap(
