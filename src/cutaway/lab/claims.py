@@ -26,7 +26,7 @@ class Needs:
 
     causal: bool | None = None
     heads: tuple[str, ...] = ()  # one of these
-    own_world: bool = False  # trained on the micro-world, so that its truth is known: a nano model
+    own_world: bool | None = None  # trained on the micro-world, so that its truth is known: a nano model
 
     def why_not(self, model: "Model") -> str:
         """Why this model is of the wrong kind, in words; empty if it is of the right one."""
@@ -38,6 +38,8 @@ class Needs:
             return f"{name} is {kind(causal)}, and this is about {kind(self.causal)} models"
         if self.heads and head not in self.heads:
             return f"{name} has the head {head!r}, and this needs {' or '.join(map(repr, self.heads))}"
+        if self.own_world is False and nano:
+            return f"{name} is a nano model, which knows a few hundred words, and this is about models of ordinary text"
         if self.own_world and not nano:
             return f"{name} was not trained on the micro-world, so its truth is not known there; a nano model is needed"
         return ""
@@ -45,7 +47,7 @@ class Needs:
     def __str__(self) -> str:
         words = [kind(self.causal)] if self.causal is not None else []
         words += [f"head {' or '.join(self.heads)}"] if self.heads else []
-        words += ["nano"] if self.own_world else []
+        words += [] if self.own_world is None else ["nano" if self.own_world else "ordinary text"]
         return ", ".join(words) or "any"
 
 

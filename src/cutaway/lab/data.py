@@ -86,7 +86,23 @@ WINOGRANDE = Data(
     folder="winograd",
     files={"winogrande-dev.jsonl": "69f3d7f3a900d775339b04c7de672609c40fca573e50f594f2ae66d8782505be"},
 )
-KNOWN = {data.name: data for data in (UDHR, WSC, WSC273, PDP60, WINOGRANDE)}
+ANALOGIES = Data(
+    name="analogies",
+    title="Mikolov's word analogies: 19,544 questions in 14 sections",
+    source="https://github.com/tmikolov/word2vec/blob/20c129af1065/questions-words.txt",
+    licence="Apache-2.0",
+    folder="embeddings",
+    files={"questions-words.txt": "8c29b3332afc46f3fb8be04cb5297bf96f39aa7131272dff57869b4485b22a36"},
+)
+WIKITEXT2 = Data(
+    name="wikitext-2",
+    title="WikiText-2 raw, the test split",
+    source="https://github.com/Tylogi/TyloQuant/blob/7989d038b13c/data/wikitext-2-raw/wiki.test.raw, blank lines restored",
+    licence="CC BY-SA 3.0",
+    folder="lm/wikitext-2-raw",
+    files={"wiki.test.raw": "173c87a53759e0201f33e0ccf978e510c2042d7f2cb78229d9a50d79b9e7dd08"},
+)
+KNOWN = {data.name: data for data in (UDHR, WSC, WSC273, PDP60, WINOGRANDE, ANALOGIES, WIKITEXT2)}
 
 
 def find(name: str, root: Path | None = None) -> list[Path]:

@@ -43,7 +43,8 @@ def mean_interval(
 
         reach = float(t.ppf(0.5 + level / 2, len(values) - 1)) * float(np.std(values, ddof=1)) / sqrt(len(values))
     else:
-        return bootstrap(values, level, rng, groups)
+        low, high = bootstrap(values, level, rng, groups)
+        return max(least, low), min(most, high)
     return max(least, mean - reach), min(most, mean + reach)
 
 
