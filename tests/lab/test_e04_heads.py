@@ -1,5 +1,6 @@
 """Heads typed and ablated: against transformers' patterns, a model built by hand, and edits; each claim can fail."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -105,8 +106,31 @@ class TestWeights:
         assert all((drawn == 0).all() for drawn in found.drawn.values())
 
 
-def built(vocabulary: int, context: int) -> Transformer:
-    """Two layers of one head that do induction: the first writes the token before, the second finds it.
+class TestCertain:
+    """Corrected over heads: of many heads that look anywhere, one in a hundred is typed, and seldom any for certain."""
+
+    def test_it_is_the_largest_statistic_of_westfall_and_young(self) -> None:
+        rng = np.random.default_rng(7)
+        drawn = rng.gamma(2.0, size=(2, 5, 400)) * np.arange(1, 11).reshape(2, 5, 1)
+        found = types.Scores({"any": drawn[..., 0]}, {"any": drawn})
+        scaled = np.array([(row - row.mean()) / row.std() for row in drawn.reshape(10, 400)])
+        highest = np.sort(scaled.max(axis=0))
+        expected = scaled[:, 0].reshape(2, 5) > np.quantile(highest, 0.95)
+        assert np.array_equal(found.certain("any", 0.95), expected)
+
+    def test_by_chance_it_is_seldom_any(self) -> None:
+        rng, falsely, typed = np.random.default_rng(8), 0, 0
+        for _ in range(200):
+            drawn = rng.normal(size=(3, 30, 200))
+            found = types.Scores({"any": rng.normal(size=(3, 30))}, {"any": drawn})
+            falsely += bool(found.certain("any", 0.95).any())
+            typed += int(found.typed("any", 99).sum())
+        assert falsely <= 25  # 10 of 200 expected
+        assert 0.005 < typed / (200 * 90) < 0.02
+
+
+def built(vocabulary: int, context: int, *, speaks: bool = False) -> Transformer:
+    """Two layers of one head that do induction: the first writes the token before, the second finds it, and may say what stands there.
 
     The stream holds one-hot tokens, positions and tokens before. Their sums and lengths are the same at every position, so
     a norm is the same map everywhere: (x − μ) / σ, which what is written undoes.
@@ -135,6 +159,9 @@ def built(vocabulary: int, context: int) -> Transformer:
     weights[f"{first}.out.bias"][before] = mu
     weights[f"{second}.q.weight"][token, token] = sharp * torch.eye(vocabulary, dtype=torch.float64)
     weights[f"{second}.k.weight"][token, before] = torch.eye(vocabulary, dtype=torch.float64)
+    if speaks:
+        weights[f"{second}.v.weight"][token, token] = torch.eye(vocabulary, dtype=torch.float64)
+        weights[f"{second}.out.weight"] += 100 * eye
     weights.pop("head.unembed.weight", None)
     return hold(model, weights)
 
@@ -149,6 +176,7 @@ class TestInduction:
         assert found.mean["induction"][1, 0] == pytest.approx(1, abs=1e-9)
         assert found.typed("induction", 99).tolist() == [[False], [True]]
         assert found.typed("previous", 99).tolist() == [[True], [False]]
+        assert found.certain("induction", 0.95).tolist() == [[False], [True]]
 
     def test_a_random_model_is_at_chance(self) -> None:
         model = worded("gpt2")
@@ -166,7 +194,7 @@ class TestAblation:
     def test_it_is_what_an_edit_does(self, kind: str) -> None:
         model = worded(kind, torch.float64)
         asked = [one for text in SENTENCES[:2] if (one := asked_of(model, text, Run(model)))]
-        found = ablation.of_texts(model, asked)(0)
+        found = ablation.Ablation(model, asked).of_each(0)
         ids, labels = asked[0]
         plain, other = (ablation.clean(model, *one) for one in asked)
         for layer in range(model.config.layers):
@@ -178,7 +206,16 @@ class TestAblation:
                     with model.edit({f"blocks.{layer}.attn.z": edit}):
                         nats = F.cross_entropy(model.logits(ids).flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)
                     rows = [(row[at].mean()).item() for row, at in zip(nats, labels >= 0, strict=True)]
-                    assert found.each[way, layer, head] == pytest.approx(np.mean(rows) - plain.losses.mean().item(), abs=1e-9)
+                    assert found[way, layer, head] == pytest.approx(np.mean(rows) - plain.losses.mean().item(), abs=1e-9)
+
+    def test_only_chosen_heads_are_measured(self) -> None:
+        model = worded("gpt2")
+        whole = ablation.Ablation(model, [one for text in SENTENCES[:2] if (one := asked_of(model, text, Run(model)))])
+        chosen = np.zeros((model.config.layers, model.config.heads), dtype=bool)
+        chosen[1, 1] = True
+        found = whole.of_each(1, ("mean",), chosen)
+        assert found[0, 1, 1] == pytest.approx(whole.of_each(1)[1, 1, 1], abs=1e-6)
+        assert np.isnan(found).sum() == chosen.size - 1
 
     def test_repeats_are_asked_for_their_second_copy(self) -> None:
         ids = torch.arange(12).view(2, 6)
@@ -195,16 +232,21 @@ class TestAblation:
 class TestClaimsFail:
     """Each where its cause is taken away."""
 
-    def test_with_patterns_that_know_no_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = types.patterns
+    @pytest.mark.parametrize("noise", (0.0, 0.5))
+    def test_with_patterns_that_know_no_place(self, noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Noise is taken for a type once in twenty times, and here not once in the three."""
+        rng, (model, key) = np.random.default_rng(1), (nano("nano-gpt2"), "typed.certain[on=text,type=previous]")
 
         def shuffled(transformer: Transformer, ids: torch.Tensor) -> Any:
-            for layer in real(transformer, ids):
-                flat = np.tril(np.ones_like(layer))
-                yield flat / flat.sum(axis=-1, keepdims=True)
+            for _ in range(model.config.layers):
+                weight = np.tril(1 + noise * rng.random((model.config.heads, ids.shape[1], ids.shape[1])))
+                yield weight / weight.sum(axis=-1, keepdims=True)
 
         monkeypatch.setattr(types, "patterns", shuffled)
-        assert verdicts(nano("nano-gpt2"))["typed[on=text,type=previous]"] == "fails"
+        claim = next(claim for claim in lab.heads.claims_about(model) if claim.measurement == key)
+        run, texts = Run(model, seed=3), [types.written(model, text) for text in SENTENCES]
+        found = [{m.key: m for m in lab.of_types(run, "text", lab.typed(Run(model, seed=n), "text", texts, 500), 1)} for n in range(3)]
+        assert [claim.check(one.get(key)) for one in found] == ["fails"] * 3
 
     def test_with_a_threshold_below_chance(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(lab, "PERCENTILE", 5.0)
@@ -215,9 +257,30 @@ class TestClaimsFail:
         assert verdicts(nano("nano-gpt1"))["rise.all[on=text,how=mean]"] == "fails"
 
     def test_with_something_else_in_the_place_of_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = ablation.without
-        monkeypatch.setattr(ablation, "without", lambda *given: real(*given[:-1], given[-1] * 1.01))
+        real = lab.without
+        monkeypatch.setattr(lab, "without", lambda *given: real(*given[:-1], given[-1] * 1.01))
         assert verdicts(nano("nano-roberta"))["control.itself"] == "fails"
+
+
+class TestCopying:
+    """Induction heads: of the type, and missed."""
+
+    def heads(self, model: Model, of_type: list[list[bool]]) -> dict[str, Measurement]:
+        return {m.key: m for m in lab.copying(Run(model, seed=3), np.array(of_type), 6, 8, 2)}
+
+    def test_a_model_built_for_it_is_missed_without_it(self) -> None:
+        """What the second layer finds it says, so that the next token is known; its mean says nothing."""
+        words = worded("gpt2", torch.float64)
+        model = replace(words, transformer=built(words.config.vocab_size, 24, speaks=True))
+        found = self.heads(model, [[False], [True]])
+        assert found["induction"].value == 1
+        assert found["rise[on=repeats,how=mean,layer=1,head=0]"].value > 1
+        assert self.heads(model, [[False], [False]]).keys() == {"induction"}
+
+    def test_a_fresh_model_has_none(self) -> None:
+        model = worded("gpt2")
+        found = self.heads(model, [[True] * model.config.heads] * model.config.layers)
+        assert found["induction"].value == 0
 
 
 def test_a_stopped_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,8 @@ def test_weights(both: tuple[Model, Any]) -> None:
 def test_ablation(both: tuple[Model, Any]) -> None:
     ours, theirs = both
     ids = types.repeated(ours, np.random.default_rng(1), 4, LENGTH).ids
-    found = ablation.of_batch(ours, ids, ablation.second_copy(ids, 0, LENGTH))
+    measured = ablation.Ablation(ours, [(row, ablation.second_copy(row, 0, LENGTH)) for row in ids.split(1)])
+    found = np.stack([measured.of_each(text) for text in range(len(ids))], axis=-1)  # (ways, L, H, N)
 
     def losses(logits: torch.Tensor) -> torch.Tensor:
         asked = slice(LENGTH, 2 * LENGTH - 1)

@@ -51,22 +51,27 @@ def losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def without(model: Model, ids: Tensor, labels: Tensor, run: Clean, layer: int, head: int, z: Tensor) -> Tensor:
-    """The losses (N) if one head's z is replaced by that head of `z`. The layers before it are not run again."""
+def without(model: Model, asked: Asked, run: Clean, layer: int, heads: Sequence[int], z: Tensor) -> Tensor:
+    """(h, N): the losses if one of these heads writes that head of `z`, each of the h heads in rows of its own.
+
+    The layers before it are not run again.
+    """
+    ids, labels = (rows.repeat(len(heads), 1) for rows in asked)
 
     def see(name: str, x: Tensor) -> Tensor:
         if name != f"blocks.{layer}.attn.z":
             return x
-        x = x.clone()
-        x[:, head] = z.expand_as(x)[:, head]
-        return x
+        x = x.unflatten(0, (len(heads), -1)).clone()  # (h, N, H, T, K)
+        for place, head in enumerate(heads):
+            x[place, :, head] = z.expand_as(x[place])[:, head]
+        return x.flatten(0, 1)
 
     tap, transformer = Tap(editing(model.edits, see)), model.transformer
     _, mask, turn = transformer.begin(ids, None, None, Tap(editing(model.edits)))
-    x = run.entering[layer]
+    x = run.entering[layer].repeat(len(heads), 1, 1)
     for n, block in enumerate(transformer.blocks[layer:], start=layer):
         x = block(x, mask, turn, None, tap.at(f"blocks.{n}"))
-    return losses(transformer.end(x, tap), labels)
+    return losses(transformer.end(x, tap), labels).view(len(heads), -1)
 
 
 @torch.no_grad()
@@ -79,54 +84,44 @@ def without_any(model: Model, ids: Tensor, labels: Tensor, means: Sequence[Tenso
     return losses(model.transformer(ids, tap=Tap(editing(model.edits, see))), labels)
 
 
-def rises(model: Model, ids: Tensor, labels: Tensor, run: Clean, instead: Instead) -> NDArray[np.float64]:
-    """(ways, L, H, N): how much each row's loss rises, in nats a token."""
-    config = model.config
-    found = np.empty((len(instead), config.layers, config.heads, len(ids)))
-    for layer in range(config.layers):
-        for way, z_of in enumerate(instead.values()):
-            z = z_of(layer)
-            for head in range(config.heads):
-                found[way, layer, head] = (without(model, ids, labels, run, layer, head, z) - run.losses).numpy(force=True)
+def rises(model: Model, asked: Asked, run: Clean, instead: Instead, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(ways, L, H): how much the loss rises without each chosen head (L, H), in nats a token, over all rows; NaN for the others."""
+    found = np.full((len(instead), *chosen.shape), np.nan)
+    for layer, here in enumerate(chosen):
+        heads = np.flatnonzero(here).tolist()
+        for way, z_of in enumerate(instead.values() if heads else ()):
+            found[way, layer, heads] = (without(model, asked, run, layer, heads, z_of(layer)) - run.losses).mean(dim=1).numpy(force=True)
     return found
 
 
-def of_batch(model: Model, ids: Tensor, labels: Tensor) -> NDArray[np.float64]:
-    """Rows of one length: the mean is that of all of them, and another row's z stands in at the same position."""
-    run = clean(model, ids, labels)
-    instead: Instead = {
-        "zero": lambda layer: torch.zeros(()),
-        "mean": lambda layer: run.z[layer].mean(dim=(0, 2))[:, None],
-        "resample": lambda layer: run.z[layer].roll(1, dims=0),
-    }
-    return rises(model, ids, labels, run, instead)
+class Ablation:
+    """Texts, run once as they are, to be measured one by one. The mean is that of all their positions."""
 
+    def __init__(self, model: Model, asked: Sequence[Asked]) -> None:
+        self.model, self.asked = model, asked
+        self.runs = [clean(model, ids, labels) for ids, labels in asked]
+        whole = [[run.z[layer].transpose(0, 1).flatten(1, 2) for run in self.runs] for layer in range(model.config.layers)]
+        self.means = [torch.cat(each, dim=1).mean(dim=1) for each in whole]  # L of (H, K)
 
-@dataclass(frozen=True)
-class OfText:
-    """How much one text's loss rises, in nats a token: without each head (ways, L, H), and with the mean in the place of all of them."""
+    def of_each(self, text: int, hows: Sequence[str] = HOWS, chosen: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """(ways, L, H): how much this text's loss rises without each chosen head, all if none are named."""
+        if chosen is None:
+            chosen = np.ones((self.model.config.layers, self.model.config.heads), dtype=bool)
+        ways: Instead = {
+            "zero": lambda layer: torch.zeros((), device=self.model.device),
+            "mean": lambda layer: self.means[layer][:, None],
+            "resample": lambda layer: self.resampled(text, layer),
+        }
+        return rises(self.model, self.asked[text], self.runs[text], {how: ways[how] for how in hows}, chosen)
 
-    each: NDArray[np.float64]
-    every: float
+    def of_all(self, text: int) -> float:
+        """How much this text's loss rises with the mean in the place of every head."""
+        return float((without_any(self.model, *self.asked[text], self.means) - self.runs[text].losses).mean())
 
-
-def of_texts(model: Model, asked: Sequence[Asked]) -> Callable[[int], OfText]:
-    """What measures the nth text, rows of it together. Another text's z stands in, from its start again if it is short."""
-    runs = [clean(model, ids, labels) for ids, labels in asked]
-    means = [torch.cat([run.z[n].transpose(0, 1).flatten(1, 2) for run in runs], dim=1).mean(dim=1) for n in range(model.config.layers)]
-
-    def of_text(place: int) -> OfText:
-        (ids, labels), run, other = asked[place], runs[place], runs[place - 1]
-
-        def resampled(layer: int) -> Tensor:
-            z = other.z[layer][:1]
-            return z[:, :, torch.arange(ids.shape[1]) % z.shape[2]]
-
-        instead: Instead = {"zero": lambda layer: torch.zeros(()), "mean": lambda layer: means[layer][:, None], "resample": resampled}
-        each = rises(model, ids, labels, run, instead).mean(axis=-1)
-        return OfText(each, float((without_any(model, ids, labels, means) - run.losses).mean()))
-
-    return of_text
+    def resampled(self, text: int, layer: int) -> Tensor:
+        """(1, H, T, K): what stood at the same position of the text before this one, from its start again if it is short."""
+        z, tokens = self.runs[text - 1].z[layer][:1], self.asked[text][0].shape[1]
+        return z[:, :, torch.arange(tokens, device=z.device) % z.shape[2]]
 
 
 def second_copy(ids: Tensor, front: int, length: int) -> Tensor:

@@ -7,10 +7,14 @@ if TYPE_CHECKING:
     from cutaway.charts import Chart
     from cutaway.lab.record import Record
 
+COLUMN = {"field": "of", "title": None, "header": {"labelExpr": "split(datum.value, ';')"}}  # the model, and below it n
+
 
 def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
-    counts = [row | {"share": row["value"] / row["n"]} for record in records for row in record.rows("typed") if row["value"] is not None]
-    rises = [row | {"where": f"{row['layer']}.{row['head']}"} for record in records for row in record.rows("rise") if row["on"] == "text"]
+    typed = [row for record in records for row in record.rows("typed") if row["value"] is not None]
+    missed = [row for record in records for row in record.rows("rise") if row["on"] == "text"]
+    counts = [row | {"share": row["value"] / row["n"], "of": f"{row['model']};{row['n']} heads"} for row in typed]
+    rises = [row | {"where": f"{row['layer']}.{row['head']}", "of": f"{row['model']};{row['n']} texts"} for row in missed]
     kinds, lost = "Heads of each type, a share of all", "Loss on ordinary text without a head (layer.head), those missed most"
     return {kinds: bars(counts, kinds), **({lost: ablations(rises, lost)} if rises else {})}
 
@@ -21,7 +25,7 @@ def bars(rows: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
     return {
         "title": title,
         "data": {"values": [dict(row) for row in rows]},
-        "facet": {"column": {"field": "model", "title": None}, "row": {"field": "on", "title": None, "sort": None}},
+        "facet": {"column": COLUMN, "row": {"field": "on", "title": None, "sort": None}},
         "spec": {
             "width": 150,
             "height": 110,
@@ -43,24 +47,23 @@ def bars(rows: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
 def ablations(rows: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
     """A dot with its interval for each way, side by side for each head, a column a model."""
     value = {"field": "value", "type": "quantitative", "title": "rise of the loss, nats a token"}
-    dodge = {"xOffset": {"field": "how", "type": "nominal", "sort": None}}
     return {
         "title": title,
         "data": {"values": [dict(row) for row in rows]},
-        "facet": {"column": {"field": "model", "title": None}},
+        "facet": {"column": COLUMN},
         "spec": {
             "width": 240,
             "height": 240,
             "encoding": {
                 "x": {"field": "where", "type": "nominal", "sort": None, "title": "layer.head", "axis": {"labelAngle": 0}},
+                "xOffset": {"field": "how", "type": "nominal", "sort": None},
                 "color": {"field": "how", "type": "nominal", "sort": None, "title": None},
                 "tooltip": [{"field": name} for name in ("layer", "head", "how", "value", "low", "high", "n")],
-                **dodge,
             },
             "layer": [
                 {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {"y": {**value, "field": "low"}, "y2": {"field": "high"}}},
                 {"mark": {"type": "point", "filled": True, "size": 45}, "encoding": {"y": value}},
             ],
         },
-        "resolve": {"scale": {"x": "independent"}},
+        "resolve": {"scale": {"x": "independent", "xOffset": "independent"}},
     }

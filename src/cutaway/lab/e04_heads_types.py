@@ -17,6 +17,7 @@ from cutaway.core.transformer import Transformer
 from cutaway.errors import TextError
 from cutaway.model import Model
 
+ALIKE = 1e-9  # weights that differ by less are the same
 STARTS = ("<|endoftext|>", "<s>", "<|begin_of_text|>")  # what a text may begin with, of which a tokenizer has one at most in use
 Ints = NDArray[np.int64]
 Place = tuple[Ints, Ints]  # queries (Q) and for each of them a key (Q)
@@ -40,6 +41,16 @@ class Scores:
     def typed(self, kind: str, percentile: float) -> NDArray[np.bool_]:
         """(L, H): is the weight above this percentile of those at random?"""
         return np.asarray(self.mean[kind] > np.percentile(self.drawn[kind], percentile, axis=-1))
+
+    def certain(self, kind: str, level: float) -> NDArray[np.bool_]:
+        """(L, H): is it, corrected over heads? With all of them at random none is, at this level.
+
+        Each head counts in its own standard deviations, and has to pass what the highest of all heads comes to at random
+        (Westfall & Young 1993, the largest statistic). One draw has the same places for all heads, so their likeness is in it.
+        """
+        middle, spread = self.drawn[kind].mean(axis=-1), self.drawn[kind].std(axis=-1).clip(ALIKE)
+        highest = ((self.drawn[kind] - middle[..., None]) / spread[..., None]).max(axis=(0, 1))
+        return np.asarray((self.mean[kind] - middle) / spread > np.quantile(highest, level))
 
 
 def ordinary(model: Model) -> list[int]:
