@@ -46,8 +46,8 @@ BELOW = {
     "diff_models": {"about", "core", "families", "render", "source"},
     "train": {"core", "families", "text", "weights", "worlds"},
     "lab": {
-        *("about", "charts", "core", "families", "finding_out", "invariance", "load", "locate", "model", "render", "shipped"),
-        *("text", "tokens", "trace", "train", "trophy", "weights", "worlds"),
+        *("about", "charts", "core", "diff_models", "families", "finding_out", "invariance", "load", "locate", "model", "render"),
+        *("shipped", "text", "tokens", "trace", "train", "trophy", "weights", "worlds"),
     },
 }
 

@@ -135,9 +135,9 @@ def recurrence(
     repeats: int = 20,
 ) -> Iterator[Measurement]:
     """Sweep the rate of each system with one seed, then train it with others at its best rate; all on one budget of steps."""
-    if seeds < 2 or not rates or len(distances) < 2 or repeats < 10 or width % 6:
-        given = f"{seeds} seeds, {len(rates)} rates, {len(distances)} distances, {repeats} repeats, width {width}"
-        raise LabError(given, expected="2 seeds or more, a rate, 2 distances, 10 repeats, and a width that 6 divides")
+    if seeds < 2 or not rates or len(distances) < 2 or repeats < 10 or width % 6 or steps < LOOKS:
+        given = f"{seeds} seeds, {len(rates)} rates, {len(distances)} distances, {repeats} repeats, width {width}, {steps} steps"
+        raise LabError(given, expected=f"2 seeds or more, a rate, 2 distances, 10 repeats, a width that 6 divides, {LOOKS} steps")
     every = systems(width, distances)
     yield from sizes(every)
     train = partial(train_one, run, every, steps)

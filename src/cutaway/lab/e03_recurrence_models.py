@@ -76,7 +76,7 @@ class Recurrent(nn.Module):
         if self.attends:
             scores = states @ states.mT / math.sqrt(states.shape[-1])
             before = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(-1)
-            weights = scores.masked_fill(~before, torch.finfo(scores.dtype).min).softmax(dim=-1)
+            weights = scores.masked_fill(~before, torch.finfo(scores.dtype).min).softmax(dim=-1) * before  # the first has none
             states = torch.cat([states, weights @ states], dim=-1)
         logits: Tensor = self.out(states)
         return logits

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from cutaway.errors import TextError
 from cutaway.lab.experiment import Run
 from cutaway.model import Model
 from cutaway.trace.odds import MASKS
@@ -16,14 +17,19 @@ from cutaway.worlds import passages
 Asked = tuple[Tensor, Tensor]  # ids (B, T) to read; labels (B, T), IGNORE where nothing is asked
 
 HIDDEN = 0.15  # the share of a text's tokens that a masked-word model is asked for
+TRIED = 50  # passages for each that is wanted
 ROWS = 4  # times that it is asked, for other tokens each time
 
 
 def drawn(run: Run, model: Model, count: int) -> list[str]:
-    """Passages of the micro-world that fit the model's context."""
-    every = (passage.text for passage in passages(int(run.rng("texts").integers(1 << 31))))
+    """Passages of the micro-world that fit the model's context. Raises TextError if hardly any does."""
+    every = (passage.text for passage in islice(passages(int(run.rng("texts").integers(1 << 31))), TRIED * count))
     fitting = (text for text in every if len(model.tokenizer.pieces(text, wrap=True)) <= model.config.context)
-    return list(islice(fitting, count))
+    found = list(islice(fitting, count))
+    if len(found) < count:
+        given = f"{len(found)} of {TRIED * count} passages fit the context of {model.name}"
+        raise TextError(given, expected=f"{count} that are no longer than {model.config.context} tokens")
+    return found
 
 
 def following(ids: Tensor) -> Tensor:
