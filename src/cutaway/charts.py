@@ -3,7 +3,7 @@
 What charts have in common is said here. What a chart shows is said by the verb whose result it draws, and computed there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,6 +171,22 @@ def _counted(**ticks: Any) -> "alt.Axis":
     import altair as alt
 
     return alt.Axis(**ticks, labelExpr="replace(format(datum.value, '~s'), 'G', 'B')")
+
+
+def rows_of(chart: "Chart") -> list[dict[str, Any]]:
+    """Every row of data that a chart is drawn from."""
+
+    def within(part: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(part, Mapping):
+            if isinstance(values := part.get("values"), list):
+                yield from (row for row in values if isinstance(row, dict))
+            for other in part.values():
+                yield from within(other)
+        elif isinstance(part, list):
+            for other in part:
+                yield from within(other)
+
+    return list(within(_spec(chart)))
 
 
 def _spec(chart: "Chart") -> dict[str, Any]:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from cutaway import charts
-from cutaway.lab.find import find
+from cutaway.lab.document import published
+from cutaway.lab.experiment import Experiment
+from cutaway.lab.find import experiments, find
 from cutaway.lab.publish import read
 
 FILES = sorted((Path(__file__).parents[2] / "records").glob("*.json"))
@@ -34,3 +36,13 @@ def test_its_charts_are_drawn(path: Path) -> None:
     for title, chart in (e.charts([record]) if e.charts else {}).items():
         drawn = charts.svg(chart)
         assert title.split()[0] in drawn and "mark-" in drawn, title
+
+
+@pytest.mark.parametrize("e", [e for e in experiments().values() if e.charts], ids=lambda e: e.name)
+def test_every_figure_says_what_it_does_not_show(e: Experiment) -> None:
+    assert e.not_shown
+    section = published(e.name)
+    for chart in section.charts.values():
+        caption = section.caption(chart)
+        assert caption.endswith(f"It does not show {e.not_shown}.")
+        assert caption.startswith(("n = ", "Single values", "Lines are"))

@@ -61,7 +61,7 @@ def write_markdown(found: "Report", path: Path) -> None:
     """The text, and a picture for each chart beside it."""
     links: dict[str, list[str]] = {}
     for section in found.sections:
-        for n, (_, picture) in enumerate(section.pictures(), start=1):
+        for n, (_, picture, _) in enumerate(section.pictures(), start=1):
             file = path.with_name(f"{path.stem}.{section.name}.{n}.svg")
             output.write(file, picture)
             links.setdefault(section.name, []).append(file.name)

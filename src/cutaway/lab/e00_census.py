@@ -53,6 +53,7 @@ def total(name: str, count: int, source: str) -> Claim:
     question="How large are the published models, of what are they made, and what does a token cost?",
     needs=None,
     charts=charts,
+    not_shown="that any file has these parameters: e00_parts checks that on the models that are present",
     claims=(
         total("openai-gpt", 116_534_784, "what its published arrays hold, positions and tokens apart"),
         total("gpt2", 124_439_808, "what its published file holds, with one matrix for input and output"),

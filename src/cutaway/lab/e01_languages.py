@@ -51,6 +51,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     needs=ANY,
     data=("udhr",),
     charts=charts,
+    not_shown="what a language costs in texts of another kind, or whether a model understands it",
     claims=(
         Claim(
             sentence="Portuguese takes more tokens than English for the same articles",

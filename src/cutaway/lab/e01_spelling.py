@@ -48,6 +48,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     question="Does the row of a word still know how the word is spelt, although the model never saw a letter?",
     needs=ANY,
     charts=charts,
+    not_shown="that the model uses what a straight cut can read off a row",
     claims=(
         Claim(
             sentence="A word's first letter can be read off its row, beyond what the same probe reads of shuffled answers",

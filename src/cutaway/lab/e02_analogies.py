@@ -82,6 +82,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     needs=Needs(own_world=False),
     data=("analogies",),
     charts=charts,
+    not_shown="that a model reasons by analogy: these are rows of its table, before any block",
     claims=(
         Claim(
             sentence="With the question's own words among the answers one of them is nearly always the nearest",

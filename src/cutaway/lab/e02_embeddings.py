@@ -65,6 +65,7 @@ def length(field: str) -> dict[str, Any]:
     needs=ANY,
     data=("wikitext-2",),
     charts=charts,
+    not_shown="why a row is long: the corpus is not the text that the model was trained on",
     claims=(
         Claim(
             sentence="To look a row up is to multiply the table by a vector with a single 1, bit for bit",

@@ -46,6 +46,7 @@ def last(record: "Record") -> int:
     question="Do all vectors of a model point the same way, and what is left of that when a few dimensions are taken out?",
     needs=ANY,
     charts=charts,
+    not_shown="that a common direction is a fault: it tells no two vectors apart, and a norm may take it away",
     claims=(
         Claim(
             sentence="Vectors of independent Gaussians point nowhere: their mean cosine is below 0.02",

@@ -51,6 +51,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     question="Is attention really eight lines, and do they compute what everybody else's attention computes?",
     needs=None,
     charts=charts,
+    not_shown="that a whole model is right, or how fast it is",
     claims=(
         Claim(
             sentence="The attention function is eight statement lines",

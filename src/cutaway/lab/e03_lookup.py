@@ -96,6 +96,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
         ),
     ),
     charts=charts,
+    not_shown="that a model uses attention so: its keys are learned, and these are random",
 )
 def lookup(
     run: Run,

@@ -142,6 +142,7 @@ def revealed(run: Run, twins: Sequence[Twin]) -> Iterator[Measurement]:
     needs=Needs(heads=("lm", "mlm")),
     data=("wsc273", "pdp60", "wsc"),
     charts=charts,
+    not_shown="that a model reasons as we do: to prefer one sentence to another is one way to answer",
     claims=(
         Claim(
             sentence="A nano model names the right noun after both sentences of most twins, with nouns that it never saw together",

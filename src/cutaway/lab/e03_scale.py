@@ -38,6 +38,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     question="What happens to a softmax over q·k as the width d grows, with and without the division by √d?",
     needs=None,
     charts=charts,
+    not_shown="that models train better for the division, or that their own q and k are independent",
     claims=(
         Claim(
             sentence="The variance of q·k is d: divided by d it is not below 0.9 at d = 64",

@@ -134,6 +134,7 @@ def scatter(rows: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
         ),
     ),
     charts=charts,
+    not_shown="why the scale is √d: a model is worse under any scale but the one it was trained with",
 )
 def scale_heads(
     run: Run,

@@ -76,6 +76,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     needs=None,
     trains=True,
     charts=charts,
+    not_shown="anything about models of another size, other text, or training to the end",
     claims=(
         Claim(
             sentence="Without a scale a model learns worse than with 1/√d, each at its best learning rate",

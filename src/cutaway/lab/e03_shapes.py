@@ -96,6 +96,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
         ),
     ),
     charts=charts,
+    not_shown="how long a step takes, or what a fused kernel needs, which never holds the scores",
 )
 def shapes(run: Run, *, lengths: tuple[int, ...] = (8, 16, 32), batch: int = 2) -> Iterator[Measurement]:
     """`lengths`: of texts in tokens, each twice the one before. The ids are random: no count depends on them."""

@@ -135,6 +135,7 @@ def early(model: Model, pair: Pair, length: int, asked: int) -> float | None:
     needs=Needs(),
     data=("wsc",),
     charts=charts,
+    not_shown="that a model whose attention differs knows which noun is meant: a neutral twin moves it too",
     claims=(
         Claim(
             sentence="The pronoun's attention is identical in both sentences of every twin, bit for bit, in every layer and head",

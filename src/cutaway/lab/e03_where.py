@@ -112,6 +112,7 @@ def patches(run: Run, pairs: int) -> Iterator[Measurement]:
     question="Where in the sentence, and how deep, does a model hold which noun the pronoun means?",
     needs=Needs(heads=("lm", "mlm"), own_world=True),
     charts=charts,
+    not_shown="that a place knows: a probe shows what could be read there, a patch what the answer takes from there",
     claims=(
         Claim(
             sentence="At the pronoun a causal model's probe gives both sentences of every twin the same output, bit for bit, at any depth",

@@ -73,6 +73,7 @@ NO_START = "this tokenizer has no token that a text begins with"
         ),
     ),
     charts=charts,
+    not_shown="what a head is for: a weight is not what it moves, and heads stand in for each other",
 )
 def heads(
     run: Run,

@@ -45,6 +45,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     question="What does the one line that masks later positions decide, in a model trained with it and in one trained without?",
     needs=ANY,
     charts=charts,
+    not_shown="what a model would have learned under the other mask: these weights were trained under their own",
     claims=(
         Claim(
             sentence="With the line no word changes anything before it, bit for bit, however the model was trained",

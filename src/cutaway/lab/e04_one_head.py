@@ -50,6 +50,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     needs=None,
     trains=True,
     charts=charts,
+    not_shown="anything about models of another size, other text, or training to the end",
     claims=(
         Claim(
             sentence="One wide head has as many parameters as several narrow ones",

@@ -44,6 +44,7 @@ READS = {"loss.whole": "the whole passage", "loss.before": "what stands before"}
     needs=None,
     trains=True,
     charts=charts,
+    not_shown="that a bidirectional model cannot be trained to predict: masked-word models are, by hiding what is asked for",
     claims=(
         Claim(
             sentence="Trained without the line a model is hardly ever wrong about the next token, as long as it sees it",

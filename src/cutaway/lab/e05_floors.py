@@ -29,6 +29,7 @@ LEAST_PAIRS = 10  # fewer twins say nothing of a median
     question="What does each floor of a model add: to what its head can read, to the stream's length, and to the answer?",
     needs=ANY,
     charts=charts,
+    not_shown="where a model settles anything: what the head can read at a floor need not be what later floors use",
     claims=(
         Claim(
             sentence="At the last floor the head has first what the model says, at every place",

@@ -172,6 +172,7 @@ class Experiment:
     charts: Charts | None
     trains: bool  # trains models of its own, so `verify` leaves it out unless asked
     data: tuple[str, ...]  # names of data sets in `cutaway.lab.data`
+    not_shown: str = ""  # what nobody should take from its figures: they do not show …
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -207,6 +208,7 @@ def experiment(
     charts: Charts | None = None,
     trains: bool = False,
     data: tuple[str, ...] = (),
+    not_shown: str = "",
 ) -> Callable[[Function], Experiment]:
     """Make a function an experiment; see the module's own text."""
-    return lambda function: Experiment(name, chapter, version, question, function, needs, claims, charts, trains, data)
+    return lambda function: Experiment(name, chapter, version, question, function, needs, claims, charts, trains, data, not_shown)

@@ -59,19 +59,34 @@ class Section:
     def facts(self) -> tables.Table:
         return tables.facts(self.records)
 
-    def pictures(self) -> Iterator[tuple[str, str]]:
-        """Title and SVG of each chart."""
+    def pictures(self) -> Iterator[tuple[str, str, str]]:
+        """Title, SVG and caption of each chart."""
         from cutaway.charts import svg
 
         for n, (title, chart) in enumerate(self.charts.items(), start=1):
-            yield title, apart(svg(chart), f"{self.name}-{n}-")
+            yield title, apart(svg(chart), f"{self.name}-{n}-"), self.caption(chart)
+
+    def caption(self, chart: "Chart") -> str:
+        """How many values each point stands for, what the lines are, and what the figure does not show."""
+        from cutaway.charts import rows_of
+
+        rows = [row for row in rows_of(chart) if "value" in row]
+        counts = sorted({int(row["n"]) for row in rows if row.get("n")})
+        spread = any(row.get("low") != row.get("high") for row in rows)
+        levels = sorted({f"{m.level:.0%}".replace("%", " %") for record in self.records for m in record.measurements if m.level})
+        said = [f"n = {counts[0]:,}" if len(counts) == 1 else f"n = {counts[0]:,} to {counts[-1]:,}"] if counts else []
+        said += [f"lines are intervals at {', '.join(levels)}" if spread else "single values, without intervals"]
+        text = "; ".join(said)
+        shows = f" It does not show {self.experiment.not_shown}." if self.experiment and self.experiment.not_shown else ""
+        return f"{text[0].upper() if not counts else text[0]}{text[1:]}.{shows}"
 
     def markdown(self, figures: Sequence[str] = ()) -> str:
         """Claims, figures (links to them, in the order of the charts), measurements and facts."""
         parts = [f"{self.summary[0].upper()}{self.summary[1:]}."]
         if self.claims:
             parts += [self.claims.markdown(), reasons(self.checked)]
-        parts += [f"![{title}]({link})" for title, link in zip(self.charts, figures, strict=False)]
+        for (title, chart), link in zip(self.charts.items(), figures, strict=False):
+            parts += [f"![{title}]({link})", f"*{title}. {self.caption(chart)}*"]
         for table in self.measured:
             short = len(table.rows) <= LONG
             parts += [f"**{table.title}**", table.markdown() if short else f"{len(table.rows)} rows: `{self.name}.*.json` hold them."]
