@@ -318,3 +318,8 @@ def test_what_is_trained_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="cannot be kept in .*half.*CUTAWAY_CACHE"):
         (tmp_path / "half").touch()
         Run(models=tmp_path / "half").train_once("key", breaks)
+
+
+def test_an_empty_list_of_seeds_is_refused() -> None:
+    with pytest.raises(CutawayError, match="list of seeds is empty.*one seed"):
+        planning.plan(["e00_census"], [], seeds=[])

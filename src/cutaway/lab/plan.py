@@ -87,8 +87,10 @@ def plan(
     """The tasks, sorted by model, and what is left out. Models default to the shipped ones of the right kind.
 
     skip_misfits: leave out named models of the wrong kind, and those too large for this machine's memory, rather than refuse
-    them. skip_training: leave out experiments that train models of their own. Raises LabError for what does not fit.
+    them. skip_training: leave out experiments that train models of their own. Raises LabError for what does not fit, and for no seed.
     """
+    if not seeds:
+        raise LabError("The list of seeds is empty", expected="one seed at least")
     options = {"threads": torch.get_num_threads(), "command": record.command(), **options}
     kinds = {name: Kind.of(name) for name in models or shipped_names()}
     tasks: list[Task] = []
