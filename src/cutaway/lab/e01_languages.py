@@ -28,7 +28,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
             "title": title,
             "data": {"values": rows},
             "width": 460,
-            "height": {"step": 22},
+            "height": {"step": 6, "for": "offset"},
             "encoding": {
                 "y": {"field": "language", "type": "nominal", "sort": None, "title": None},
                 "yOffset": {"field": "model", "type": "nominal"},
@@ -37,7 +37,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
             },
             "layer": [
                 {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {"x": value | {"field": "low"}, "x2": {"field": "high"}}},
-                {"mark": {"type": "point", "filled": True, "size": 40}, "encoding": {"x": value | {"field": "value"}}},
+                {"mark": {"type": "point", "filled": True, "size": 22}, "encoding": {"x": value | {"field": "value"}}},
             ],
         }
     }

@@ -41,7 +41,13 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
             "width": 460,
             "height": 280,
             "encoding": {
-                "x": {"field": "seen", "type": "quantitative", "scale": {"type": "symlog"}, "title": "times seen in the corpus, at least"},
+                "x": {
+                    "field": "seen",
+                    "type": "quantitative",
+                    "scale": {"type": "symlog"},
+                    "title": "times seen in the corpus, at least",
+                    "axis": {"values": [0, 10, 100, 1000, 10000]},
+                },
                 "color": {"field": "model", "type": "nominal", "sort": None},
                 "tooltip": [{"field": name} for name in ("model", "seen", "value", "low", "high", "n")],
             },

@@ -12,7 +12,7 @@ import torch
 
 from cutaway.errors import LabError
 from cutaway.lab.claims import ANY, Claim
-from cutaway.lab.curves import curves
+from cutaway.lab.curves import DEPTH, curves
 from cutaway.lab.e05_floors_read import streams
 from cutaway.lab.experiment import Run, experiment
 from cutaway.lab.measurement import Measurement
@@ -31,7 +31,7 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     for way in WAYS:
         title = f"Mean cosine between positions of different texts, {way}"
         rows = [row | {"depth": row["floor"] / last(record)} for record in records for row in record.rows("cosine") if row["rows"] == way]
-        found[title] = curves(rows, title, x="depth", y="mean cosine", colour="model", log=())
+        found[title] = curves(rows, title, x="depth", across=DEPTH, y="mean cosine", colour="model", log=())
     return found
 
 

@@ -75,8 +75,16 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     way = [row for record in records for row in record.rows("recalled.on_the_way") if row["variant"] == "two layers"]
     ratio = [row | {"tokens": str(row["tokens"])} for record in records for row in record.rows("time.ratio")]
     return {
-        recall: curves(rows, recall, x="distance", y="share of values recalled", colour="model", log=()),
-        learning: curves(way, learning, x="trained", y="share of values recalled", colour="model", log=()),
+        recall: curves(
+            rows,
+            recall,
+            x="distance",
+            across="fillers between what is told and what is asked",
+            y="share of values recalled",
+            colour="model",
+            log=(),
+        ),
+        learning: curves(way, learning, x="trained", across="share of the training", y="share of values recalled", colour="model", log=()),
         times: dots(ratio, times, x="work", y="attention / LSTM, median ratio", colour="tokens", log=True),
     }
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cutaway.lab.curves import curves
+from cutaway.lab.curves import DEPTH, curves
 
 if TYPE_CHECKING:
     from cutaway.charts import Chart
@@ -16,11 +16,11 @@ def charts(records: Sequence["Record"]) -> "Mapping[str, Chart]":
     rows = {name: [share(row, record) for record in records for row in record.rows(name)] for name in ("kl", "skip.rise", "referent")}
     found: dict[str, Chart] = {}
     if rows["kl"]:
-        found[kl] = curves(rows["kl"], kl, x="depth", y="KL(last ‖ floor), nats", colour="model", log=())
-        found[skip] = curves(rows["skip.rise"], skip, x="depth", y="rise of the loss, nats a token", colour="model", log=())
+        found[kl] = curves(rows["kl"], kl, x="depth", across=DEPTH, y="KL from the last floor's answer, nats", colour="model", log=())
+        found[skip] = curves(rows["skip.rise"], skip, x="depth", across=DEPTH, y="rise of the loss, nats a token", colour="model", log=())
     if rows["referent"]:
         named = [row | {"what": f"{row['model']}, {row['by']}"} for row in rows["referent"]]
-        found[both] = curves(named, both, x="depth", y="share of sentences right; effect of the patch", colour="what", log=())
+        found[both] = curves(named, both, x="depth", across=DEPTH, y="share of sentences right; effect of the patch", colour="what", log=())
     return found
 
 
