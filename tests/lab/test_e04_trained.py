@@ -52,10 +52,10 @@ class TestOneHead:
             monkeypatch.setattr(e04_one_head, "train_one", given)
             return {m.key: m for m in e04_one_head.one_head.measure(Run(), rates=(1e-3, 2e-3))}
 
-        assert found(0.5)["best_rate[heads=1]"].value == 2e-3
-        assert verdicts(e04_one_head.one_head, found(0.5)) == ["holds", "holds"]
-        assert verdicts(e04_one_head.one_head, found(-0.5, 1)) == ["fails", "fails"]
-        drawn(e04_one_head.one_head, found(0.5))
+        assert found(0)["best_rate[heads=1]"].value == 2e-3
+        assert verdicts(e04_one_head.one_head, found(0)) == ["holds", "holds"]
+        assert verdicts(e04_one_head.one_head, found(0.5, 1)) == ["fails", "fails"]
+        drawn(e04_one_head.one_head, found(0))
 
     def test_an_empty_list_is_refused(self) -> None:
         for bad in ({"seeds": 0}, {"rates": ()}, {"heads": (6,)}):
